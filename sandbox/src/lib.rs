@@ -9,6 +9,7 @@
 //! Linux only. `unsafe` stands in `sys` alone.
 
 pub mod attempt;
+pub mod calls;
 pub mod job;
 
 pub use attempt::{Attempt, Effect, FileKind, Mark, Outcome, Place, Target};
