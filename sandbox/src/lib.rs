@@ -10,6 +10,7 @@
 
 pub mod attempt;
 pub mod calls;
+pub mod filter;
 pub mod job;
 
 pub use attempt::{Attempt, Effect, FileKind, Mark, Outcome, Place, Target};

@@ -301,7 +301,7 @@ calls! {
         chroot 161 51: Always => Refuse { effect: Mount },
             "changes the root folder";
         move_mount 429 429: Always => Refuse { effect: Mount },
-            "mounts";
+            "attaches a mount";
         fsopen 430 430: Always => Refuse { effect: Mount },
             "begins to make a mount";
         fsconfig 431 431: Always => Refuse { effect: Mount },
