@@ -311,8 +311,8 @@ pub enum Last {
     AtFlagsOrFd(u8),
 }
 
-/// What an argument that names a process means. All are `int`; numbers are as the caller's pid
-/// namespace counts.
+/// What an argument that names a process means. All are `int` but for that of ptrace(2), a `long`;
+/// numbers are as the caller's pid namespace counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProcessArg {
     /// kill(2): a process; 0 its own group; -1 every process it may signal; below that, the group.

@@ -102,7 +102,7 @@ fn test(test: &Test) -> String {
     match *test {
         Test::AnyBit { arg, flags } => format!("argument {arg} has {}", names(flags, " or ")),
         Test::NonZero { arg } => format!("argument {arg} is not 0"),
-        Test::NonNull { arg } => format!("argument {arg} is not NULL"),
+        Test::NonNull { arg } => format!("argument {arg} is not 0 in its 64 bits"),
         Test::In { arg, mask, values } => {
             format!("{} is {}", masked(arg, mask), names(values, " or "))
         }
@@ -110,7 +110,8 @@ fn test(test: &Test) -> String {
             format!("argument {arg} is none of the requests below")
         }
         Test::NotIn { arg, mask, values } => {
-            format!("{} is not {}", masked(arg, mask), names(values, " or "))
+            let none = if values.len() == 1 { "not" } else { "none of" };
+            format!("{} is {none} {}", masked(arg, mask), names(values, ", "))
         }
     }
 }
@@ -203,9 +204,9 @@ fn decode(decode: &Decode) -> String {
                 ProcessArg::Tid => "thread".to_owned(),
                 ProcessArg::PidFd => "process descriptor".to_owned(),
                 ProcessArg::Priority { which } | ProcessArg::IoPriority { which } => {
-                    format!("what argument {which} says,")
+                    format!("of the kind in argument {which}:")
                 }
-                ProcessArg::Owner { command } => format!("as command {command} says,"),
+                ProcessArg::Owner { command } => format!("of the kind in argument {command}:"),
             };
             format!("{effect}: {of} {pid}")
         }
