@@ -166,6 +166,10 @@ pub struct Run {
     pub gaps: Vec<Gap>,
     /// What was in force.
     pub layers: Layers,
+    /// Where the subject saw the top of the clone.
+    pub top: PathBuf,
+    /// Its TMPDIR.
+    pub tmpdir: PathBuf,
     /// What the arm left in scratch, as the subject saw it, sorted.
     pub residue: Vec<PathBuf>,
     /// From execution to the end of the arm.
