@@ -67,7 +67,9 @@ pub(crate) type Owns<'a> = &'a dyn Fn(i32) -> bool;
 impl Places {
     /// The place of `path` (as the subject sees it), which leads to `object` if anything.
     pub(crate) fn locate(&self, path: &Path, object: Option<&Object>, owns: Owns<'_>) -> Located {
-        if !path.as_os_str().as_bytes().starts_with(b"/") || path.starts_with("/memfd:") {
+        let bytes = path.as_os_str().as_bytes();
+        let memory_file = bytes.starts_with(b"/memfd:") && object.is_none_or(|o| o.nameless);
+        if !bytes.starts_with(b"/") || memory_file {
             return Place::Itself.into(); // pipe:[…], socket:[…], anon_inode:…, a memory file
         }
         let path = &without_deleted(path, object);

@@ -352,15 +352,15 @@ calls! {
             "gives access to hardware ports";
         vhangup 153 58: Always => Refuse { effect: Kernel },
             "hangs up the terminal";
-        bpf 321 280: Always => Refuse { effect: Kernel },
+        bpf 321 280: Always => NoSuchCall,
             "loads programs into the kernel, pins objects, changes maps of others";
-        perf_event_open 298 241: Always => Refuse { effect: Kernel },
+        perf_event_open 298 241: Always => NoSuchCall,
             "attaches to the kernel and to other processes";
-        userfaultfd 323 282: Always => Refuse { effect: Kernel },
+        userfaultfd 323 282: Always => NoSuchCall,
             "lets a process stop the supervisor or the kernel while it reads memory";
-        fanotify_init 300 262: Always => Refuse { effect: Kernel },
+        fanotify_init 300 262: Always => NoSuchCall,
             "watches, and may hold up, what other processes open";
-        fanotify_mark 301 263: Always => Refuse { effect: Kernel },
+        fanotify_mark 301 263: Always => NoSuchCall,
             "watches, and may hold up, what other processes open";
         add_key 248 217: Always => Refuse { effect: Kernel },
             "keyrings are shared by all processes of the user, outside too";

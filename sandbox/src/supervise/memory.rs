@@ -91,12 +91,13 @@ mod tests {
     #[test]
     fn strings_end_at_their_nul_even_across_pages() {
         let mut page = vec![b'a'; 3 * PAGE];
+        // From the middle of a page, over at least one border, to a NUL.
         page[PAGE + 700] = 0;
-        let start = &page[100..];
-        assert_eq!(
-            string(own(), start.as_ptr() as u64),
-            Ok(vec![b'a'; PAGE + 600])
-        );
+        for start in [100 + 700, PAGE, PAGE + 699, PAGE + 700] {
+            let text = string(own(), page[start..].as_ptr() as u64).unwrap();
+            assert_eq!(text.len(), PAGE + 700 - start);
+            assert!(text.iter().all(|b| *b == b'a'));
+        }
     }
 
     #[test]
