@@ -143,12 +143,40 @@ pub struct Layers {
     pub net_namespace: bool,
     /// A private host name.
     pub uts_namespace: bool,
-    /// A private process tree (contained pass).
+    /// A private process tree; only the contained pass has one.
     pub pid_namespace: bool,
-    /// Private System V and POSIX ipc (contained pass).
+    /// Private System V and POSIX ipc; only the contained pass has them.
     pub ipc_namespace: bool,
     /// Why a layer is missing, one line each, as the kernel said it.
     pub missing: Vec<String>,
+}
+
+impl Layers {
+    /// What both had in force.
+    pub fn weakest(&self, other: &Layers) -> Layers {
+        let mut missing = self.missing.clone();
+        missing.extend(
+            other
+                .missing
+                .iter()
+                .filter(|line| !self.missing.contains(line))
+                .cloned(),
+        );
+        Layers {
+            landlock_abi: self.landlock_abi.min(other.landlock_abi),
+            listener: self.listener && other.listener,
+            no_new_privs: self.no_new_privs && other.no_new_privs,
+            capabilities_dropped: self.capabilities_dropped && other.capabilities_dropped,
+            user_namespace: self.user_namespace && other.user_namespace,
+            mounts: self.mounts && other.mounts,
+            temp_overlay: self.temp_overlay && other.temp_overlay,
+            net_namespace: self.net_namespace && other.net_namespace,
+            uts_namespace: self.uts_namespace && other.uts_namespace,
+            pid_namespace: self.pid_namespace && other.pid_namespace,
+            ipc_namespace: self.ipc_namespace && other.ipc_namespace,
+            missing,
+        }
+    }
 }
 
 /// What one run gave.

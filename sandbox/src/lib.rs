@@ -12,6 +12,7 @@ mod address;
 pub mod attempt;
 pub mod calls;
 mod channel;
+mod control;
 pub mod filter;
 pub mod job;
 mod launch;
@@ -26,6 +27,7 @@ pub mod sys;
 mod witness;
 
 pub use attempt::{Attempt, Effect, FileKind, Mark, Outcome, Place, Target};
+pub use control::{Calibration, ControlError, calibrate};
 pub use job::{Gap, Job, Layers, Layout, Limits, Output, Pass, Run, Stdin, Termination};
 pub use roles::play_hidden_role;
 pub use run::{RunError, run};

@@ -398,7 +398,6 @@ fn effects_are_those_of_the_calls() {
         ("tgkill", Effect::Signal),
         ("prlimit64", Effect::Limit),
         ("umount2", Effect::Mount),
-        ("bpf", Effect::Kernel),
     ] {
         assert_eq!(effect(name), Some(expected), "{name}");
     }

@@ -38,6 +38,19 @@ pub fn connect(socket: impl AsFd, address: &[u8]) -> io::Result<()> {
     .map(drop)
 }
 
+/// bind(2) with an address held as bytes (`sockaddr` in native layout).
+pub fn bind(socket: impl AsFd, address: &[u8]) -> io::Result<()> {
+    // SAFETY: pointer and length describe `address`, which outlives the call; the kernel only reads.
+    check(i64::from(unsafe {
+        libc::bind(
+            socket.as_fd().as_raw_fd(),
+            address.as_ptr().cast(),
+            address.len() as libc::socklen_t,
+        )
+    }))
+    .map(drop)
+}
+
 /// sendto(2) with an address held as bytes (`sockaddr` in native layout).
 pub fn send_to(socket: impl AsFd, data: &[u8], flags: i32, address: &[u8]) -> io::Result<usize> {
     // SAFETY: both pointers and lengths describe slices that outlive the call; the kernel only reads.

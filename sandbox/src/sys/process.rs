@@ -153,3 +153,14 @@ pub fn received(fd: RawFd) -> OwnedFd {
     // SAFETY: the kernel installed it in this process for the receiver, and nothing else owns it.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
+
+/// Sets the priority of `pid` to what it is (setpriority(2)).
+pub fn same_priority(pid: i32) -> io::Result<()> {
+    // SAFETY: only scalars are passed.
+    let priority = unsafe { libc::getpriority(libc::PRIO_PROCESS, pid as libc::id_t) };
+    // SAFETY: only scalars are passed.
+    check(i64::from(unsafe {
+        libc::setpriority(libc::PRIO_PROCESS, pid as libc::id_t, priority)
+    }))
+    .map(drop)
+}
