@@ -9,7 +9,7 @@ use super::model::{
     Notation, Property, Source, VerdictSpec,
 };
 use super::problem::{Pos, Problems, nearest, one_of, quoted};
-use super::written::{Code, Spot, Value, Written};
+use super::written::{Code, Spot, Value, Word, Written};
 use crate::contract::{
     Approval, Axis, Degrade, Judge, Residency, Reversibility, TierFloor, Writes,
 };
@@ -132,7 +132,7 @@ impl Rules<'_> {
         }
     }
 
-    fn words(&self, key: Key) -> Option<Spot<Vec<Spot<String>>>> {
+    fn words(&self, key: Key) -> Option<Spot<Vec<Word>>> {
         match self.values.get(&key) {
             Some(Spot {
                 at,
@@ -188,9 +188,9 @@ impl Rules<'_> {
         Some(id.value)
     }
 
-    fn tags(&mut self, tags: Spot<Vec<Spot<String>>>) -> Vec<String> {
+    fn tags(&mut self, tags: Spot<Vec<Word>>) -> Vec<String> {
         for tag in &tags.value {
-            if tag.value.trim().is_empty() {
+            if tag.value.as_ref().is_some_and(|tag| tag.trim().is_empty()) {
                 self.problems.add(tag.at, "an empty tag");
             }
         }
@@ -205,7 +205,7 @@ impl Rules<'_> {
                     .help(entry.at, "`entry` is empty", Key::Entry.about());
                 None
             }
-            Some(first) if first.value.is_empty() => {
+            Some(first) if first.value.as_deref() == Some("") => {
                 self.problems
                     .add(first.at, "the program of `entry` is an empty string");
                 None
@@ -310,16 +310,20 @@ impl Rules<'_> {
             name: verdict,
         } in written
         {
-            told &= self.verdict_name(&verdict);
-            if let Some(first) = name_places.get(&verdict.value) {
-                let shown = quoted(&verdict.value);
-                self.problems.add(
-                    verdict.at,
-                    format!("verdict {shown} twice, first at {first}"),
-                );
-                told = false;
+            if let Some(verdict) = &verdict {
+                told &= self.verdict_name(verdict);
+                if let Some(first) = name_places.get(&verdict.value) {
+                    let shown = quoted(&verdict.value);
+                    self.problems.add(
+                        verdict.at,
+                        format!("verdict {shown} twice, first at {first}"),
+                    );
+                    told = false;
+                } else {
+                    name_places.insert(verdict.value.clone(), verdict.at);
+                }
             } else {
-                name_places.insert(verdict.value.clone(), verdict.at);
+                told = false;
             }
             let Some(number) = self.code(&code) else {
                 told = false;
@@ -331,7 +335,9 @@ impl Rules<'_> {
                 told = false;
             } else {
                 code_places.insert(number, code.at);
-                codes.insert(number, verdict.value);
+                if let Some(verdict) = verdict {
+                    codes.insert(number, verdict.value);
+                }
             }
         }
         told.then_some(codes)
@@ -428,23 +434,20 @@ impl Rules<'_> {
         &mut self,
         codes: Option<&BTreeMap<u8, String>>,
     ) -> Option<BTreeSet<String>> {
-        let written = self.words(Key::VerdictBinding)?;
+        let written = self.words(Key::VerdictBinding)?.value;
         if let Some(codes) = codes {
             let name = self.name(Key::VerdictBinding);
-            for verdict in &written.value {
+            for word in &written {
+                let Some(value) = word.value.clone() else {
+                    continue;
+                };
                 // A code or line outside the enum is a HARNESS_ERROR, declared or not.
-                if NameClass::of(&verdict.value) != NameClass::HarnessError {
-                    self.declared(verdict, &name, codes);
+                if NameClass::of(&value) != NameClass::HarnessError {
+                    self.declared(&Spot { at: word.at, value }, &name, codes);
                 }
             }
         }
-        Some(
-            written
-                .value
-                .into_iter()
-                .map(|verdict| verdict.value)
-                .collect(),
-        )
+        Some(plain(written).into_iter().collect())
     }
 
     /// Whether the enum has the name; otherwise it is reported.
@@ -465,6 +468,9 @@ impl Rules<'_> {
             .and_then(|code| codes.get(&code));
         let help = match (by_code, nearest(&verdict.value, &names)) {
             (Some(name), _) => format!("name the verdict and not its code: `{name}`"),
+            (None, _) if what.contains("binding") && verdict.value == "NONE" => {
+                "an empty set is written `[]`".to_owned()
+            }
             (None, Some(near)) => format!("did you mean `{near}`?"),
             (None, None) => format!("declared: {}", one_of(&names).replace(" or ", ", ")),
         };
@@ -570,8 +576,9 @@ impl Rules<'_> {
     }
 }
 
-fn plain(words: Vec<Spot<String>>) -> Vec<String> {
-    words.into_iter().map(|word| word.value).collect()
+/// The words that could be read; where one could not, a problem keeps the rest from being used.
+fn plain(words: Vec<Word>) -> Vec<String> {
+    words.into_iter().filter_map(|word| word.value).collect()
 }
 
 /// A day of the Gregorian calendar as `YYYY-MM-DD`.

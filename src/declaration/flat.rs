@@ -129,7 +129,13 @@ fn read_value(
     if key.shape() == Shape::Argv {
         let words = words::split(value, at, problems)?;
         return Some(Value::Words(
-            words.into_iter().map(|value| Spot { at, value }).collect(),
+            words
+                .into_iter()
+                .map(|value| Spot {
+                    at,
+                    value: Some(value),
+                })
+                .collect(),
         ));
     }
     // A summary is free text; anywhere else these would end up in the value unnoticed.
@@ -138,10 +144,18 @@ fn read_value(
     }
     match key.shape() {
         Shape::Text => Some(Value::Text(value.to_owned())),
-        Shape::List => list(name, value, at, problems).map(Value::Words),
+        Shape::List => list(name, value, at, problems).map(known),
         Shape::Codes => codes(name, value, at, problems).map(Value::Codes),
         Shape::Argv | Shape::Properties => None,
     }
+}
+
+fn known(words: Vec<Spot<String>>) -> Value {
+    let known = |word: Spot<String>| Spot {
+        at: word.at,
+        value: Some(word.value),
+    };
+    Value::Words(words.into_iter().map(known).collect())
 }
 
 /// Whether a value holds neither a trailing comment nor quotes around it.
@@ -266,10 +280,10 @@ fn codes(name: &str, value: &str, at: Pos, problems: &mut Problems) -> Option<Ve
                         at: piece_at,
                         value: code.to_owned(),
                     },
-                    name: Spot {
+                    name: Some(Spot {
                         at: name_at,
                         value: verdict.to_owned(),
-                    },
+                    }),
                 });
             }
             _ => {

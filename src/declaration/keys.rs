@@ -101,8 +101,8 @@ keys! {
     NegativeArgs = "calibration.known_negative.args", Some("calibration_negative_args"), No, Argv, "arguments of the known negative arm, after the entry";
     NegativeStdin = "calibration.known_negative.stdin", Some("calibration_negative_stdin"), No, Text, "a file of the repo that the known negative arm reads on standard input";
     NegativeExpect = "calibration.known_negative.expect", Some("calibration_negative_expect"), Always, Text, "the verdict that the known negative arm must yield";
-    UpstreamArgv = "upstream_argv", Some("upstream_argv"), No, Text, "whether it runs arguments that its caller chose: `yes` or `no`";
-    EchoesUpstream = "echoes_upstream", Some("echoes_upstream"), No, Text, "whether its output repeats that of another program: `yes` or `no`";
+    UpstreamArgv = "upstream_argv", Some("upstream_argv"), No, Text, "whether it takes the verdict of the capability before it as an argument: `yes` or `no`";
+    EchoesUpstream = "echoes_upstream", Some("echoes_upstream"), No, Text, "whether its output repeats the verdict of the capability before it: `yes` or `no`";
     Registered = "registered", None, No, Text, "the day of registration, `YYYY-MM-DD`";
     ProbeRef = "probe_ref", None, No, Text, "the commit, or the like, at the last probe that held";
     Properties = "properties", None, No, Properties, "further properties: `NAME: {value, class, on_exceed}`";

@@ -195,9 +195,9 @@ pub struct Declaration {
     pub constraints: Constraints,
     /// The two declared arms.
     pub calibration: Calibration,
-    /// Whether it runs arguments that its caller chose.
+    /// Whether it takes the verdict of the capability before it as an argument.
     pub upstream_argv: Option<bool>,
-    /// Whether its output repeats that of another program.
+    /// Whether its output repeats the verdict of the capability before it.
     pub echoes_upstream: Option<bool>,
     /// Day of registration, `YYYY-MM-DD`.
     pub registered: Option<String>,

@@ -19,14 +19,18 @@ pub(super) struct Spot<T> {
 #[derive(Clone, Debug)]
 pub(super) struct Code {
     pub(super) code: Spot<String>,
-    pub(super) name: Spot<String>,
+    /// `None` when it could not be read, and that has been reported.
+    pub(super) name: Option<Spot<String>>,
 }
+
+/// One word of a list; `None` when it could not be read, and that has been reported.
+pub(super) type Word = Spot<Option<String>>;
 
 /// A key's value, by the key's shape.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
     Text(String),
-    Words(Vec<Spot<String>>),
+    Words(Vec<Word>),
     Codes(Vec<Code>),
     Properties(BTreeMap<String, Property>),
     /// The key is there, its value could not be read, and that has been reported.

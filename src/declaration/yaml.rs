@@ -6,7 +6,7 @@ use super::keys::{Key, Shape};
 use super::model::{OnExceed, Property, PropertyClass, PropertyValue};
 use super::problem::{Problems, nearest, one_of, quoted};
 use super::tree::{self, Kind, Node, Pair, ScalarType};
-use super::written::{Code, Spot, Value, Written};
+use super::written::{Code, Spot, Value, Word, Written};
 use crate::contract::Axis;
 
 /// Reads one declaration, or a list of them.
@@ -183,27 +183,21 @@ fn text(node: &Node, what: &str, problems: &mut Problems) -> Option<String> {
     }
 }
 
-/// A list of strings; `None` when any of them could not be read.
+/// A list of strings.
 fn words(
     node: &Node,
     name: &str,
     help: Option<&str>,
     problems: &mut Problems,
-) -> Option<Vec<Spot<String>>> {
+) -> Option<Vec<Word>> {
     match &node.kind {
         Kind::List(items) => {
-            let mut all = Some(Vec::new());
-            for item in items {
-                let word = text(item, &format!("an item of `{name}`"), problems);
-                all = match (all, word) {
-                    (Some(mut words), Some(value)) => {
-                        words.push(Spot { at: item.at, value });
-                        Some(words)
-                    }
-                    _ => None,
-                };
-            }
-            all
+            let what = format!("an item of `{name}`");
+            let word = |item: &Node| Spot {
+                at: item.at,
+                value: text(item, &what, problems),
+            };
+            Some(items.iter().map(word).collect())
         }
         Kind::Unread => None,
         Kind::Scalar { .. } | Kind::Map(_) => {
@@ -216,28 +210,21 @@ fn words(
 
 fn codes(node: &Node, name: &str, problems: &mut Problems) -> Option<Vec<Code>> {
     let pairs = mapping(node, &format!("`{name}`"), problems)?;
-    let mut all = Some(Vec::new());
-    for pair in pairs {
+    let code = |pair: &Pair| {
         let what = format!("the name of code {}", quoted(&pair.key));
         let verdict = text(&pair.value, &what, problems);
-        all = match (all, verdict) {
-            (Some(mut codes), Some(verdict)) => {
-                codes.push(Code {
-                    code: Spot {
-                        at: pair.at,
-                        value: pair.key.clone(),
-                    },
-                    name: Spot {
-                        at: pair.value.at,
-                        value: verdict,
-                    },
-                });
-                Some(codes)
-            }
-            _ => None,
-        };
-    }
-    all
+        Code {
+            code: Spot {
+                at: pair.at,
+                value: pair.key.clone(),
+            },
+            name: verdict.map(|value| Spot {
+                at: pair.value.at,
+                value,
+            }),
+        }
+    };
+    Some(pairs.iter().map(code).collect())
 }
 
 const PROPERTY_KEYS: [&str; 3] = ["value", "class", "on_exceed"];
