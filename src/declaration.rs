@@ -4,7 +4,7 @@
 //! text -> (YAML tree | flat lines) -> written values with places -> one set of rules -> Declaration
 //! ```
 //!
-//! Both notations meet in [`written`], so that each rule exists once and says its place in either.
+//! Both notations meet in `written.rs`, so that each rule exists once and says its place in either.
 //! Nothing here judges a claim: [`Declaration`] keeps what was declared, and nothing is guessed.
 
 mod assemble;
@@ -111,13 +111,16 @@ fn read_all(path: &Path, text: &str, problems: &mut Problems) -> Vec<Declaration
     declarations
 }
 
-/// The first character that no declaration may hold: a control character but tab, LF and CRLF.
+/// The first character that no declaration may hold: a control character but tab, LF and CRLF, or
+/// a Unicode line or paragraph separator.
 fn first_control(text: &str) -> Option<(Pos, char)> {
     let mut at = Pos::START;
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         let line_end = c == '\n' || (c == '\r' && chars.peek() == Some(&'\n'));
-        if c.is_control() && c != '\t' && !line_end {
+        // Some readers break lines at these two, others do not.
+        let separator = matches!(c, '\u{2028}' | '\u{2029}');
+        if separator || (c.is_control() && c != '\t' && !line_end) {
             return Some((at, c));
         }
         if c == '\n' {

@@ -436,14 +436,13 @@ impl Rules<'_> {
     ) -> Option<BTreeSet<String>> {
         let written = self.words(Key::VerdictBinding)?.value;
         if let Some(codes) = codes {
-            let name = self.name(Key::VerdictBinding);
             for word in &written {
                 let Some(value) = word.value.clone() else {
                     continue;
                 };
                 // A code or line outside the enum is a HARNESS_ERROR, declared or not.
                 if NameClass::of(&value) != NameClass::HarnessError {
-                    self.declared(&Spot { at: word.at, value }, &name, codes);
+                    self.declared(&Spot { at: word.at, value }, Key::VerdictBinding, codes);
                 }
             }
         }
@@ -451,24 +450,20 @@ impl Rules<'_> {
     }
 
     /// Whether the enum has the name; otherwise it is reported.
-    fn declared(
-        &mut self,
-        verdict: &Spot<String>,
-        what: &str,
-        codes: &BTreeMap<u8, String>,
-    ) -> bool {
+    fn declared(&mut self, verdict: &Spot<String>, key: Key, codes: &BTreeMap<u8, String>) -> bool {
         let names: Vec<&str> = codes.values().map(String::as_str).collect();
         if names.contains(&verdict.value.as_str()) {
             return true;
         }
+        let name = self.name(key);
         let by_code = verdict
             .value
             .parse::<u8>()
             .ok()
             .and_then(|code| codes.get(&code));
         let help = match (by_code, nearest(&verdict.value, &names)) {
-            (Some(name), _) => format!("name the verdict and not its code: `{name}`"),
-            (None, _) if what.contains("binding") && verdict.value == "NONE" => {
+            (Some(meant), _) => format!("name the verdict and not its code: `{meant}`"),
+            (None, _) if key == Key::VerdictBinding && verdict.value == "NONE" => {
                 "an empty set is written `[]`".to_owned()
             }
             (None, Some(near)) => format!("did you mean `{near}`?"),
@@ -477,7 +472,7 @@ impl Rules<'_> {
         self.problems.help(
             verdict.at,
             format!(
-                "{what} names {}, which is not declared",
+                "{name} names {}, which is not declared",
                 quoted(&verdict.value)
             ),
             help,
@@ -498,8 +493,9 @@ impl Rules<'_> {
             .unwrap_or_default();
         let stdin = self.stdin_file(stdin);
         let name = self.name(expect);
-        let expect = self.text(expect)?;
-        let known = codes.is_none_or(|codes| self.declared(&expect, &name, codes));
+        let key = expect;
+        let expect = self.text(key)?;
+        let known = codes.is_none_or(|codes| self.declared(&expect, key, codes));
         let class = NameClass::of(&expect.value);
         if known && !class.may_be_expected() {
             let why = if class == NameClass::HarnessError {
