@@ -69,6 +69,11 @@ impl Address {
         }
     }
 
+    /// Whether only this host can reach it.
+    pub(crate) fn is_local(&self) -> bool {
+        matches!(self, Address::Inet(ip, _) if ip.is_loopback())
+    }
+
     /// The bytes for the record.
     pub(crate) fn text(&self) -> Vec<u8> {
         match self {

@@ -58,7 +58,7 @@ impl Supervisor {
         let address = Address::parse(&bytes);
         let fd = call.args[usize::from(fd)] as i32;
         if effect == Effect::Bind {
-            return self.bind(caller, name, &address);
+            return self.bind(caller, name, &address, &bytes, fd);
         }
         let data = if effect == Effect::Send {
             Some((call.args[1], call.args[2], call.args[3] as i32))
@@ -68,7 +68,14 @@ impl Supervisor {
         self.reach_out(caller, name, effect, &address, bytes, fd, data)
     }
 
-    fn bind(&mut self, caller: &Caller, name: &'static str, address: &Address) -> Decision {
+    fn bind(
+        &mut self,
+        caller: &Caller,
+        name: &'static str,
+        address: &Address,
+        bytes: &[u8],
+        fd: i32,
+    ) -> Decision {
         match address {
             Address::Unix(path) => {
                 match self.reach_path(caller, Base::Cwd, path.clone(), End::Keep) {
@@ -80,32 +87,34 @@ impl Supervisor {
                 }
             }
             Address::Inet(_, port) => {
-                let own = self.world.private_net || address.is_loopback();
-                if own && *port != 0 {
+                if !self.world.private_net && !address.is_local() {
+                    let attempt = pathless(
+                        Effect::Bind,
+                        Place::Egress,
+                        Outcome::Denied,
+                        name,
+                        address.text(),
+                    );
+                    return Decision::one(attempt, Answer::Fail(libc::EACCES));
+                }
+                if *port != 0 {
                     self.asked_ports.insert(*port);
                 }
-                let place = if own { Place::Ipc } else { Place::Egress };
-                let outcome = if own {
-                    Outcome::Allowed
-                } else {
-                    Outcome::Denied
-                };
-                let attempt = pathless(Effect::Bind, place, outcome, name, address.text());
-                // Without a private network the address could be swapped for one that others reach.
-                let answer = if self.world.private_net {
-                    Answer::Continue
-                } else {
-                    Answer::Fail(libc::EACCES)
-                };
-                let attempt = if self.world.private_net {
-                    attempt
-                } else {
-                    Attempt {
-                        outcome: Outcome::Denied,
-                        ..attempt
-                    }
-                };
-                Decision::one(attempt, answer)
+                let attempt = pathless(
+                    Effect::Bind,
+                    Place::Ipc,
+                    Outcome::Allowed,
+                    name,
+                    address.text(),
+                );
+                if self.world.private_net {
+                    return Decision::one(attempt, Answer::Continue);
+                }
+                // On the host's own network the address must not be swapped for one that others reach.
+                match self.socket_of(caller, fd) {
+                    Some(socket) => Decision::one(attempt, outcome_of(net::bind(&socket, bytes))),
+                    None => Decision::silent(Answer::Fail(libc::EBADF)),
+                }
             }
             Address::Abstract(_) | Address::Unnamed => {
                 let attempt = pathless(
