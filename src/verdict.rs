@@ -15,7 +15,7 @@ pub mod reversibility;
 pub mod writes;
 
 #[cfg(test)]
-mod sample;
+pub(crate) mod sample;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
