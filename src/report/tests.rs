@@ -353,7 +353,7 @@ fn the_report_says_first_what_was_found_then_why_then_what_was_not_seen() {
 #[test]
 fn the_report_of_a_batch_begins_with_its_summary() {
     let text = text::render(&results(vec![quiet(), failed()]), &Style::plain());
-    assert!(text.starts_with("1 verified, 0 contradicted, 0 claim-only, 1 harness errors\n"));
+    assert!(text.starts_with("verified 1, contradicted 0, claim-only 0, harness error 1\n"));
     assert!(text.contains("\nharness-error: broken\n  cannot clone: \\u{1b}[31mno such folder\n"));
 }
 

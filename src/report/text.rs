@@ -31,7 +31,7 @@ pub fn render(results: &Results, style: &Style) -> String {
         page.line(
             0,
             &format!(
-                "{} verified, {} contradicted, {} claim-only, {} harness errors",
+                "verified {}, contradicted {}, claim-only {}, harness error {}",
                 summary.verified, summary.contradicted, summary.claim_only, summary.harness_error
             ),
         );

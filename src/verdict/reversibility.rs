@@ -116,7 +116,7 @@ fn beside(code: ReasonCode, observed: Reversibility, reasons: Vec<Reason>) -> Ve
 /// What a contained pass did, by path: a refused attempt that it performed is judged there.
 #[derive(Default)]
 struct Contained<'a> {
-    destroyed: BTreeSet<&'a Path>,
+    destroyed: BTreeSet<(Effect, &'a Path)>,
     did: BTreeSet<(Effect, &'a Path)>,
     changed: BTreeMap<&'a Path, BTreeSet<ChangeKind>>,
     /// HOME was written in this pass, and nothing there was refused: it was a private copy.
@@ -140,14 +140,15 @@ impl<'a> Contained<'a> {
             if !allowed {
                 continue;
             }
+            let effect = observed.attempt.effect;
             contained.destroyed.extend(
                 evidence::destroyed(observed)
                     .iter()
-                    .filter_map(|end| end.path),
+                    .filter_map(|end| Some((effect, end.path?))),
             );
             let ends = [&observed.path, &observed.to_path];
             for path in ends.into_iter().flatten() {
-                contained.did.insert((observed.attempt.effect, path));
+                contained.did.insert((effect, path));
             }
         }
         contained.home_private &= !refused_at_home;
@@ -161,11 +162,14 @@ impl<'a> Contained<'a> {
         contained
     }
 
-    /// Whether the content of `path` was put at risk in this pass too.
-    fn performed(&self, effect: Effect, path: &Path) -> bool {
-        self.destroyed.contains(path)
-            || self.did.contains(&(effect, path))
-            || self.changed.contains_key(path)
+    /// Whether this pass made the same attempt on `path`; what became of it shows in the changes.
+    fn did(&self, effect: Effect, path: Option<&Path>) -> bool {
+        path.is_some_and(|path| self.did.contains(&(effect, path)))
+    }
+
+    /// Whether this pass destroyed what `path` named by the same effect.
+    fn destroyed(&self, effect: Effect, path: Option<&Path>) -> bool {
+        path.is_some_and(|path| self.destroyed.contains(&(effect, path)))
     }
 
     /// Whether `path` ended with other content than it had.
@@ -223,11 +227,9 @@ fn refused(
     contained: &Contained<'_>,
 ) -> Vec<ReasonCode> {
     let attempt = &item.observed.attempt;
-    let performed =
-        |path: Option<&Path>| path.is_some_and(|p| contained.performed(attempt.effect, p));
     let mut codes = Vec::new();
     for end in destroyed {
-        if !evidence::in_clone(end.target.place) || performed(end.path) {
+        if !evidence::in_clone(end.target.place) || contained.destroyed(attempt.effect, end.path) {
             continue;
         }
         let rewritten = attempt.effect != Effect::Remove;
@@ -244,7 +246,7 @@ fn refused(
         return codes;
     }
     match attempt.effect {
-        Effect::WriteOpen if !performed(path) => {
+        Effect::WriteOpen if !contained.did(attempt.effect, path) => {
             // Git files are mostly appended to in place, which loses nothing.
             let code = match state {
                 PathState::GitInternal => None,
@@ -252,7 +254,9 @@ fn refused(
             };
             codes.push(code.unwrap_or(ReasonCode::UndoUnproven));
         }
-        Effect::Mode | Effect::Owner | Effect::Xattr | Effect::Flags if !performed(path) => {
+        Effect::Mode | Effect::Owner | Effect::Xattr | Effect::Flags
+            if !contained.did(attempt.effect, path) =>
+        {
             codes.push(ReasonCode::MetadataNotKept);
         }
         Effect::Create | Effect::Link | Effect::Rename => {
@@ -261,7 +265,9 @@ fn refused(
             } else {
                 item.observed.to_path.as_deref()
             };
-            if new.is_some_and(|p| gitdir::part(p).runs_later()) && !performed(new) {
+            if new.is_some_and(|p| gitdir::part(p).runs_later())
+                && !contained.did(attempt.effect, new)
+            {
                 codes.push(ReasonCode::PersistsExecution);
             }
         }

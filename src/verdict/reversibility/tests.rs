@@ -743,6 +743,34 @@ fn a_refused_loss_that_the_contained_pass_made_and_undid_does_not_count() {
 }
 
 #[test]
+fn a_refused_loss_is_not_excused_by_something_else_that_was_done_to_the_path() {
+    let remove = || on(Effect::Remove, "local", Untracked);
+    let others = [
+        (
+            on(Effect::Times, "local", Untracked),
+            change("local", Times, Untracked),
+        ),
+        (
+            on(Effect::WriteOpen, "local", Untracked),
+            change("local", Content, Untracked),
+        ),
+        (
+            on(Effect::Rename, "local", Untracked).onto("l2", Absent),
+            change("local", Removed, Untracked),
+        ),
+    ];
+    for (other, change) in others {
+        let record = command(vec![remove()], vec![other.allowed()], vec![change]).undone(Proven);
+        expect(
+            "refused",
+            &record,
+            Status::Contradicted,
+            ReasonCode::UntrackedLost,
+        );
+    }
+}
+
+#[test]
 fn the_undo_of_every_arm_must_be_proven() {
     let mut record = both(
         &[on(Effect::Create, "x", Absent)],
