@@ -10,6 +10,7 @@
 
 pub mod contract;
 pub mod declaration;
+pub mod exit;
 pub mod record;
 pub mod report;
 pub mod verdict;
