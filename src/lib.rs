@@ -11,6 +11,8 @@
 pub mod contract;
 pub mod declaration;
 pub mod exit;
+pub mod plan;
+pub mod probe;
 pub mod record;
 pub mod report;
 pub mod verdict;

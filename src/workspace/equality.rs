@@ -94,7 +94,10 @@ pub fn restored(before: &Manifest, after: &Manifest) -> Vec<Residue> {
         let by_meaning = before
             .git_dir_of(path)
             .filter(|dir| before.git.contains_key(*dir))
-            .is_some_and(|dir| path.strip_prefix(dir).is_ok_and(|inner| means_more_than_bytes(inner, old, new)));
+            .is_some_and(|dir| {
+                path.strip_prefix(dir)
+                    .is_ok_and(|inner| means_more_than_bytes(inner, old, new))
+            });
         if by_meaning {
             continue;
         }
@@ -111,7 +114,9 @@ pub fn restored(before: &Manifest, after: &Manifest) -> Vec<Residue> {
                 for kind in compare(old, new) {
                     match kind {
                         ChangeKind::Content => note(Difference::Content),
-                        ChangeKind::Executable if old.kind == FileKind::File => note(Difference::Executable),
+                        ChangeKind::Executable if old.kind == FileKind::File => {
+                            note(Difference::Executable)
+                        }
                         ChangeKind::Owner => note(Difference::Owner),
                         ChangeKind::Xattr => note(Difference::Xattr),
                         ChangeKind::Flags => note(Difference::Flags),
@@ -142,7 +147,12 @@ pub fn restored(before: &Manifest, after: &Manifest) -> Vec<Residue> {
 }
 
 fn all_paths<'m>(before: &'m Manifest, after: &'m Manifest) -> BTreeSet<&'m Path> {
-    before.entries().keys().chain(after.entries().keys()).map(PathBuf::as_path).collect()
+    before
+        .entries()
+        .keys()
+        .chain(after.entries().keys())
+        .map(PathBuf::as_path)
+        .collect()
 }
 
 /// In what two entries of one path differ.
@@ -169,7 +179,10 @@ fn compare(old: &Entry, new: &Entry) -> Vec<ChangeKind> {
     note((old.uid, old.gid) != (new.uid, new.gid), ChangeKind::Owner);
     note(old.xattrs != new.xattrs, ChangeKind::Xattr);
     note(old.flags != new.flags, ChangeKind::Flags);
-    note((old.mtime, old.ctime) != (new.mtime, new.ctime), ChangeKind::Times);
+    note(
+        (old.mtime, old.ctime) != (new.mtime, new.ctime),
+        ChangeKind::Times,
+    );
     note(old.inode != new.inode, ChangeKind::Inode);
     kinds
 }
@@ -177,7 +190,9 @@ fn compare(old: &Entry, new: &Entry) -> Vec<ChangeKind> {
 /// Whether a path inside a git folder is compared by what it means, and not as a file.
 fn means_more_than_bytes(inner: &Path, old: Option<&Entry>, new: Option<&Entry>) -> bool {
     let mut parts = inner.components().map(|c| c.as_os_str());
-    let Some(first) = parts.next() else { return true };
+    let Some(first) = parts.next() else {
+        return true;
+    };
     let single = parts.next().is_none();
     match first.as_bytes() {
         b"objects" => {
@@ -186,15 +201,32 @@ fn means_more_than_bytes(inner: &Path, old: Option<&Entry>, new: Option<&Entry>)
                 || name.ends_with(b".pack")
                 || name.ends_with(b".idx");
             // Packing may take object files away; it never changes the bytes of one.
-            !(object && old.zip(new).is_some_and(|(old, new)| old.sha256 != new.sha256))
+            !(object
+                && old
+                    .zip(new)
+                    .is_some_and(|(old, new)| old.sha256 != new.sha256))
         }
         // Derived from the refs for dumb servers; git writes it when it packs.
         b"info" if inner == Path::new("info/refs") => true,
-        b"refs" | b"logs" => [old, new].into_iter().flatten().all(|e| matches!(e.kind, FileKind::File | FileKind::Folder)),
+        b"refs" | b"logs" => [old, new]
+            .into_iter()
+            .flatten()
+            .all(|e| matches!(e.kind, FileKind::File | FileKind::Folder)),
         b"packed-refs" | b"index" | b"config" | b"config.worktree" => {
-            single && [old, new].into_iter().flatten().all(|e| e.kind == FileKind::File)
+            single
+                && [old, new]
+                    .into_iter()
+                    .flatten()
+                    .all(|e| e.kind == FileKind::File)
         }
-        _ => single && is_pseudo_ref(first) && [old, new].into_iter().flatten().all(|e| e.kind != FileKind::Folder),
+        _ => {
+            single
+                && is_pseudo_ref(first)
+                && [old, new]
+                    .into_iter()
+                    .flatten()
+                    .all(|e| e.kind != FileKind::Folder)
+        }
     }
 }
 
@@ -212,7 +244,9 @@ fn compare_git(dir: &Path, old: &GitState, new: &GitState, found: &mut BTreeSet<
         }
     }
     for (name, log) in &old.reflogs {
-        if name != Path::new("logs/refs/stash") && !new.reflogs.get(name).is_some_and(|l| l.starts_with(log)) {
+        if name != Path::new("logs/refs/stash")
+            && !new.reflogs.get(name).is_some_and(|l| l.starts_with(log))
+        {
             note(name, Difference::Reflog);
         }
     }
