@@ -8,6 +8,7 @@
 //! Data walks one way; each stage borrows what came before and returns a new value.
 #![forbid(unsafe_code)]
 
+pub mod cli;
 pub mod contract;
 pub mod declaration;
 pub mod exit;

@@ -18,6 +18,7 @@ mod field;
 mod gitstate;
 mod index;
 mod manifest;
+mod seed;
 mod state;
 mod survey;
 mod temp;
@@ -29,6 +30,7 @@ pub use equality::{Difference, Residue, diff, restored, untouched};
 pub use error::WorkspaceError;
 pub use field::FieldRepo;
 pub use manifest::{Entry, Manifest, Moment};
+pub use seed::seed_repo;
 pub use state::States;
 pub use temp::{PREFIX as TEMP_PREFIX, TempPlaces, TempRoot};
 

@@ -96,6 +96,14 @@ pub enum WorkspaceError {
         /// As the system said it.
         source: io::Error,
     },
+    /// A small repo could not be made.
+    #[error("cannot make a repo in {}", path.display())]
+    Seed {
+        /// Its folder.
+        path: PathBuf,
+        /// As libgit2 said it.
+        source: git2::Error,
+    },
     /// Something could not be removed from the temp root.
     #[error("cannot remove {}", path.display())]
     Remove {
