@@ -26,16 +26,16 @@ pub(super) fn reasons(
         }
     }
     for arm in &record.arms {
-        for pass in Pass::ALL {
-            match arm.pass(*pass) {
-                Some(run) => found.extend(course(arm, run)),
-                None => found.push(
-                    Reason::new(ReasonCode::ArmDidNotRun)
-                        .in_arm(arm.name)
-                        .in_pass(*pass)
-                        .because("the pass is missing"),
-                ),
-            }
+        for pass in &arm.passes {
+            found.extend(course(arm, pass));
+        }
+        for pass in Pass::ALL.iter().filter(|p| arm.pass(**p).is_none()) {
+            found.push(
+                Reason::new(ReasonCode::ArmDidNotRun)
+                    .in_arm(arm.name)
+                    .in_pass(*pass)
+                    .because("the pass is missing"),
+            );
         }
         found.extend(end(arm, reading(readings, arm.name, Pass::Contained)));
     }

@@ -1,11 +1,11 @@
 //! What must hold of a whole verdict, whatever the attempts.
 
-use calibrun_sandbox::{Effect, Gap, Mark, Pass, Place, Termination};
+use calibrun_sandbox::{Effect, Gap, Mark, Outcome, Pass, Place, Termination};
 
-use super::sample::{arm, ask, ask_declared, at, command, declared, on};
+use super::sample::{arm, ask, ask_declared, at, change, command, declared, on};
 use super::*;
-use crate::record::Controls;
-use crate::workspace::PathState;
+use crate::record::{Controls, UndoOutcome};
+use crate::workspace::{ChangeKind, PathState};
 
 fn statuses(record: &Record, question: &Question) -> (Status, Status) {
     let verdict = judge(record, question);
@@ -378,4 +378,112 @@ fn every_arm_of_a_record_is_judged_even_when_it_is_not_asked_for() {
         vec![],
     ));
     assert_eq!(statuses(&record, &ask()).0, Status::Contradicted);
+}
+
+const STATES: [PathState; 9] = [
+    PathState::NotInClone,
+    PathState::Absent,
+    PathState::Clean,
+    PathState::Staged,
+    PathState::Uncommitted,
+    PathState::Untracked,
+    PathState::Ignored,
+    PathState::GitInternal,
+    PathState::Canary,
+];
+
+#[test]
+fn no_refused_write_in_a_counted_place_is_ever_verified_as_read_only() {
+    for effect in Effect::ALL {
+        for state in STATES {
+            let mut attempts = vec![
+                on(*effect, "x", state),
+                on(*effect, ".git/x", state),
+                on(*effect, "x", state).onto("y", PathState::Untracked),
+            ];
+            for place in [Place::Home, Place::Outside] {
+                for exists in [false, true] {
+                    attempts.push(at(*effect, place, "/home/dev/x", exists));
+                }
+            }
+            for attempt in attempts {
+                for outcome in [Outcome::Denied, Outcome::Unknown] {
+                    let record = command(vec![attempt.clone().outcome(outcome)], vec![], vec![]);
+                    let status = judge(&record, &ask()).writes.status;
+                    assert_ne!(status, Some(Status::Verified), "{attempt:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn no_refused_loss_of_content_that_no_history_holds_is_ever_verified_as_reversible() {
+    for effect in [Effect::Remove, Effect::Truncate, Effect::WriteOpen] {
+        for state in [
+            PathState::Staged,
+            PathState::Uncommitted,
+            PathState::Untracked,
+            PathState::Ignored,
+            PathState::Canary,
+        ] {
+            for undo in [UndoOutcome::Untouched, UndoOutcome::Proven] {
+                let record = command(vec![on(effect, "x", state)], vec![], vec![]).undone(undo);
+                let status = judge(&record, &ask()).reversibility.status;
+                assert_eq!(status, Some(Status::Contradicted), "{effect:?} {state:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_effect_that_was_not_seen_coming_is_ever_verified() {
+    for kind in [
+        ChangeKind::Created,
+        ChangeKind::Removed,
+        ChangeKind::Content,
+        ChangeKind::Executable,
+        ChangeKind::Mode,
+        ChangeKind::Owner,
+        ChangeKind::Xattr,
+        ChangeKind::Flags,
+        ChangeKind::Times,
+        ChangeKind::Inode,
+    ] {
+        for state in STATES {
+            for undo in [
+                None,
+                Some(UndoOutcome::Untouched),
+                Some(UndoOutcome::Proven),
+            ] {
+                let mut record = command(vec![], vec![], vec![change("x", kind, state)]);
+                record.contained().undo = undo;
+                let (writes, undo) = statuses(&record, &ask());
+                assert_eq!(writes, Status::Contradicted, "{kind:?} {state:?}");
+                assert_ne!(undo, Status::Verified, "{kind:?} {state:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn many_attempts_are_judged_in_reasonable_time() {
+    let paths: Vec<String> = (0..20_000).map(|i| format!("node_modules/{i}")).collect();
+    let removed: Vec<_> = paths
+        .iter()
+        .map(|p| on(Effect::Remove, p, PathState::Ignored))
+        .collect();
+    let record = command(
+        removed.clone(),
+        removed.into_iter().map(|o| o.allowed()).collect(),
+        paths
+            .iter()
+            .map(|p| change(p, ChangeKind::Removed, PathState::Ignored))
+            .collect(),
+    );
+    let verdict = judge(&record, &ask());
+    assert_eq!(verdict.verdict, Some(Status::Contradicted));
+    // Deletions are never cut short.
+    assert_eq!(verdict.writes.reasons.len(), 40_000);
+    assert_eq!(verdict.reversibility.reasons.len(), 20_000);
 }

@@ -5,7 +5,7 @@ use calibrun_sandbox::Termination;
 use super::super::judge;
 use super::super::sample::{ask, at, change, command, declared, on};
 use super::*;
-use crate::record::Observed;
+use crate::record::{Observed, UndoOutcome};
 use ChangeKind::{Content, Created, Executable, Flags, Inode, Mode, Removed, Times, Xattr};
 use PathState::{Absent, Clean, GitInternal, Ignored, Staged, Uncommitted, Untracked};
 use UndoOutcome::{NotTried, Proven, Residue, Untouched};
