@@ -51,7 +51,11 @@ pub fn main() -> std::process::ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            let code = if error.use_stderr() { ExitCode::Usage } else { ExitCode::Done };
+            let code = if error.use_stderr() {
+                ExitCode::Usage
+            } else {
+                ExitCode::Done
+            };
             // A closed standard output is the reader's choice.
             let _ = error.print();
             return code.into();
@@ -64,7 +68,9 @@ pub fn main() -> std::process::ExitCode {
         Command::Probe(command) => command.run(&terminal),
         Command::Doctor(command) => command.run(&terminal),
     };
-    result.unwrap_or_else(|failure| terminal.fail(&failure)).into()
+    result
+        .unwrap_or_else(|failure| terminal.fail(&failure))
+        .into()
 }
 
 /// A command that could not do what was asked.
@@ -79,7 +85,11 @@ struct Failure {
 
 impl Failure {
     fn new(code: ExitCode, error: &dyn std::error::Error) -> Failure {
-        Failure { code, chain: chain_of(error), hint: None }
+        Failure {
+            code,
+            chain: chain_of(error),
+            hint: None,
+        }
     }
 
     fn harness(error: &dyn std::error::Error) -> Failure {
@@ -87,7 +97,11 @@ impl Failure {
     }
 
     fn text(code: ExitCode, message: impl Into<String>) -> Failure {
-        Failure { code, chain: vec![message.into()], hint: None }
+        Failure {
+            code,
+            chain: vec![message.into()],
+            hint: None,
+        }
     }
 
     fn hint(mut self, hint: impl Into<String>) -> Failure {

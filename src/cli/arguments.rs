@@ -47,15 +47,23 @@ pub(super) struct Running {
 
 impl Running {
     pub(super) fn limits(&self) -> Limits {
-        Limits { timeout: self.timeout, linger: self.linger, ..Limits::default() }
+        Limits {
+            timeout: self.timeout,
+            linger: self.linger,
+            ..Limits::default()
+        }
     }
 }
 
 /// Reads a time with its unit.
 fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().map_err(|_| "expected a whole number and a unit, as in 20s".to_owned())?;
+    let number: u64 = number
+        .parse()
+        .map_err(|_| "expected a whole number and a unit, as in 20s".to_owned())?;
     let millis = match unit {
         "ms" => Some(number),
         "s" | "" => number.checked_mul(1000),
@@ -78,8 +86,15 @@ pub(super) enum Claim {
 
 /// Reads `AXIS=VALUE`.
 pub(super) fn claim(text: &str) -> Result<Claim, String> {
-    let (axis, value) = text.split_once('=').ok_or("expected AXIS=VALUE, as in writes=read-only")?;
-    let unknown = |names: Vec<&str>| format!("{axis} has no value {value:?}; its values are {}", names.join(", "));
+    let (axis, value) = text
+        .split_once('=')
+        .ok_or("expected AXIS=VALUE, as in writes=read-only")?;
+    let unknown = |names: Vec<&str>| {
+        format!(
+            "{axis} has no value {value:?}; its values are {}",
+            names.join(", ")
+        )
+    };
     match axis {
         "writes" => Writes::parse(value)
             .map(Claim::Writes)
@@ -87,7 +102,9 @@ pub(super) fn claim(text: &str) -> Result<Claim, String> {
         "reversibility" => Reversibility::parse(value)
             .map(Claim::Reversibility)
             .ok_or_else(|| unknown(Reversibility::ALL.iter().map(|v| v.name()).collect())),
-        _ => Err(format!("{axis:?} is no axis that a run can judge; those are writes and reversibility")),
+        _ => Err(format!(
+            "{axis:?} is no axis that a run can judge; those are writes and reversibility"
+        )),
     }
 }
 
@@ -110,11 +127,16 @@ pub(super) fn claims(list: &[Claim]) -> Result<Claims, String> {
 pub(super) fn variable(text: &OsStr) -> Result<(OsString, Option<OsString>), String> {
     let bytes = text.as_bytes();
     let (key, value) = match bytes.iter().position(|b| *b == b'=') {
-        Some(at) => (&bytes[..at], Some(OsString::from_vec(bytes[at + 1..].to_vec()))),
+        Some(at) => (
+            &bytes[..at],
+            Some(OsString::from_vec(bytes[at + 1..].to_vec())),
+        ),
         None => (bytes, None),
     };
     if key.is_empty() || key.contains(&0) {
-        return Err(format!("{text:?} names no variable; expected KEY or KEY=VALUE"));
+        return Err(format!(
+            "{text:?} names no variable; expected KEY or KEY=VALUE"
+        ));
     }
     Ok((OsString::from_vec(key.to_vec()), value))
 }
@@ -136,7 +158,10 @@ mod tests {
 
     #[test]
     fn claims_name_an_axis_and_one_of_its_values() {
-        assert_eq!(claim("writes=read-only"), Ok(Claim::Writes(Writes::ReadOnly)));
+        assert_eq!(
+            claim("writes=read-only"),
+            Ok(Claim::Writes(Writes::ReadOnly))
+        );
         assert!(claim("writes=nothing").unwrap_err().contains("read-only"));
         assert!(claim("approval=auto").unwrap_err().contains("no axis"));
         assert!(claim("writes").is_err());
@@ -147,9 +172,15 @@ mod tests {
 
     #[test]
     fn variables_may_have_values_with_equals_signs() {
-        assert_eq!(variable(OsStr::new("A=b=c")), Ok(("A".into(), Some("b=c".into()))));
+        assert_eq!(
+            variable(OsStr::new("A=b=c")),
+            Ok(("A".into(), Some("b=c".into())))
+        );
         assert_eq!(variable(OsStr::new("A")), Ok(("A".into(), None)));
-        assert_eq!(variable(OsStr::new("A=")), Ok(("A".into(), Some("".into()))));
+        assert_eq!(
+            variable(OsStr::new("A=")),
+            Ok(("A".into(), Some("".into())))
+        );
         assert!(variable(OsStr::new("=x")).is_err());
     }
 }

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use clap::Args;
 
+use super::Failure;
 use super::arguments::{Format, Running};
 use super::probe::{folder_of, subject};
 use super::session::Session;
 use super::terminal::Terminal;
-use super::Failure;
 use crate::declaration;
 use crate::exit::ExitCode;
 use crate::report::{Capability, Results, text};
@@ -32,10 +32,22 @@ type DemoFile = (&'static str, &'static str);
 macro_rules! repo {
     ($name:literal) => {
         &[
-            ("README.md", include_str!(concat!("../../fixtures/", $name, "/README.md"))),
-            ("leak_scan.cap", include_str!(concat!("../../fixtures/", $name, "/leak_scan.cap"))),
-            ("scripts/deploy.sh", include_str!(concat!("../../fixtures/", $name, "/scripts/deploy.sh"))),
-            ("scripts/scan_leaks.sh", include_str!(concat!("../../fixtures/", $name, "/scripts/scan_leaks.sh"))),
+            (
+                "README.md",
+                include_str!(concat!("../../fixtures/", $name, "/README.md")),
+            ),
+            (
+                "leak_scan.cap",
+                include_str!(concat!("../../fixtures/", $name, "/leak_scan.cap")),
+            ),
+            (
+                "scripts/deploy.sh",
+                include_str!(concat!("../../fixtures/", $name, "/scripts/deploy.sh")),
+            ),
+            (
+                "scripts/scan_leaks.sh",
+                include_str!(concat!("../../fixtures/", $name, "/scripts/scan_leaks.sh")),
+            ),
         ]
     };
 }
@@ -44,7 +56,10 @@ const INCIDENT: &[DemoFile] = repo!("incident");
 const HONEST: &[DemoFile] = repo!("honest");
 
 /// What nobody has committed yet: the part that no checkout brings back.
-const UNTRACKED: DemoFile = ("scripts/new_check.sh", "#!/bin/sh\necho not committed yet\n");
+const UNTRACKED: DemoFile = (
+    "scripts/new_check.sh",
+    "#!/bin/sh\necho not committed yet\n",
+);
 
 impl Demo {
     pub(super) fn run(&self, terminal: &Terminal) -> Result<ExitCode, Failure> {
@@ -72,13 +87,17 @@ impl Demo {
         if shows_what_it_should(&results) {
             return Ok(ExitCode::Done);
         }
-        Err(Failure::text(ExitCode::HarnessError, "this host did not show what the demo is about")
-            .hint("run `calibrun doctor` to see what this host gives"))
+        Err(Failure::text(
+            ExitCode::HarnessError,
+            "this host did not show what the demo is about",
+        )
+        .hint("run `calibrun doctor` to see what this host gives"))
     }
 }
 
 fn probe_in(repo: &Path, session: &mut Session<'_>) -> Result<(), Failure> {
-    let declarations = declaration::read(&repo.join("leak_scan.cap")).map_err(|e| Failure::harness(&e))?;
+    let declarations =
+        declaration::read(&repo.join("leak_scan.cap")).map_err(|e| Failure::harness(&e))?;
     for declaration in &declarations {
         let folder = folder_of(declaration, false)?;
         session.judge(subject(declaration, &folder, false))?;
@@ -92,7 +111,10 @@ fn shows_what_it_should(results: &Results) -> bool {
         .capabilities
         .iter()
         .map(|capability| match capability {
-            Capability::Judged(judged) => (judged.verdict.writes.status, judged.verdict.reversibility.status),
+            Capability::Judged(judged) => (
+                judged.verdict.writes.status,
+                judged.verdict.reversibility.status,
+            ),
             Capability::Failed(_) => (None, None),
         })
         .collect();

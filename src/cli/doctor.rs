@@ -28,24 +28,56 @@ pub(super) struct Doctor {}
 type Row = (&'static str, fn(&Layers) -> bool, &'static str);
 
 const ROWS: &[Row] = &[
-    ("Landlock, ABI 3 or later", |l| l.landlock_abi.is_some(), "nothing is run"),
-    ("seccomp listener", |l| l.listener, "claims can be contradicted, never verified"),
+    (
+        "Landlock, ABI 3 or later",
+        |l| l.landlock_abi.is_some(),
+        "nothing is run",
+    ),
+    (
+        "seccomp listener",
+        |l| l.listener,
+        "claims can be contradicted, never verified",
+    ),
     ("no_new_privs", |l| l.no_new_privs, "nothing is run"),
-    ("capabilities dropped", |l| l.capabilities_dropped, "reported with the run"),
-    ("user namespace", |l| l.user_namespace, "mounts and networks are private for root only"),
-    ("private mounts", |l| l.mounts, "the clone lies elsewhere; metadata changes are refused and claim-only"),
-    ("overlays of /tmp, /var/tmp", |l| l.temp_overlay, "temp folders are empty: what was there is claim-only"),
-    ("private network", |l| l.net_namespace, "every address is refused and claim-only"),
+    (
+        "capabilities dropped",
+        |l| l.capabilities_dropped,
+        "reported with the run",
+    ),
+    (
+        "user namespace",
+        |l| l.user_namespace,
+        "mounts and networks are private for root only",
+    ),
+    (
+        "private mounts",
+        |l| l.mounts,
+        "the clone lies elsewhere; metadata changes are refused and claim-only",
+    ),
+    (
+        "overlays of /tmp, /var/tmp",
+        |l| l.temp_overlay,
+        "temp folders are empty: what was there is claim-only",
+    ),
+    (
+        "private network",
+        |l| l.net_namespace,
+        "every address is refused and claim-only",
+    ),
     ("private host name", |l| l.uts_namespace, "nothing else"),
 ];
 
 impl Doctor {
     pub(super) fn run(&self, terminal: &Terminal) -> Result<ExitCode, Failure> {
-        let root = TempRoot::with_room(1 << 20, &TempPlaces::default()).map_err(|e| Failure::harness(&e))?;
+        let root = TempRoot::with_room(1 << 20, &TempPlaces::default())
+            .map_err(|e| Failure::harness(&e))?;
         let scratch = || root.scratch().map_err(|e| Failure::harness(&e));
         let (field, work) = (scratch()?, scratch()?);
         let environment = environment::of_arm(std::env::vars_os(), &[]).unwrap_or_default();
-        let home = environment.iter().find(|(key, _)| key == "HOME").map(|(_, value)| value.clone());
+        let home = environment
+            .iter()
+            .find(|(key, _)| key == "HOME")
+            .map(|(_, value)| value.clone());
         let job = Job {
             argv: Vec::new(),
             cwd: PathBuf::new(),
@@ -68,12 +100,19 @@ impl Doctor {
         match calibrate(&job, &work, &|| false) {
             Err(error) => {
                 let _ = writeln!(text, "no run was possible: {}", chain_of(&error).join(": "));
-                let _ = writeln!(text, "\nNothing can be verified or contradicted on this host.");
+                let _ = writeln!(
+                    text,
+                    "\nNothing can be verified or contradicted on this host."
+                );
             }
             Ok(found) => {
                 for (name, in_force, without) in ROWS {
                     let state = if in_force(&found.layers) { "yes" } else { "no" };
-                    let meaning = if in_force(&found.layers) { String::new() } else { format!("  without it: {without}") };
+                    let meaning = if in_force(&found.layers) {
+                        String::new()
+                    } else {
+                        format!("  without it: {without}")
+                    };
                     let _ = writeln!(text, "{name:<28} {state:<4}{meaning}");
                 }
                 if let Some(abi) = found.layers.landlock_abi {
@@ -90,8 +129,14 @@ impl Doctor {
                 for line in &found.failures {
                     let _ = writeln!(text, "control failed: {line}");
                 }
-                let good = found.failures.is_empty() && found.layers.listener && found.layers.landlock_abi.is_some();
-                let conclusion = if good { "Claims can be verified on this host." } else { "Nothing can be verified on this host." };
+                let good = found.failures.is_empty()
+                    && found.layers.listener
+                    && found.layers.landlock_abi.is_some();
+                let conclusion = if good {
+                    "Claims can be verified on this host."
+                } else {
+                    "Nothing can be verified on this host."
+                };
                 let _ = writeln!(text, "\n{conclusion}");
             }
         }

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 
 use clap::Args;
 
+use super::Failure;
 use super::arguments::{Claim, Running, claim, claims};
 use super::session::{Session, Subject};
 use super::terminal::Terminal;
-use super::Failure;
 use crate::exit::ExitCode;
 use crate::plan::Plan;
 use crate::verdict::{Expected, Question};
@@ -36,7 +36,8 @@ pub(super) struct Observe {
 
 impl Observe {
     pub(super) fn run(&self, terminal: &Terminal) -> Result<ExitCode, Failure> {
-        let claims = claims(&self.claim).map_err(|why| Failure::text(ExitCode::Usage, format!("--claim: {why}")))?;
+        let claims = claims(&self.claim)
+            .map_err(|why| Failure::text(ExitCode::Usage, format!("--claim: {why}")))?;
         let folder = std::env::current_dir().map_err(|e| Failure::harness(&e))?;
         let mut session = Session::new(&self.running, terminal)?;
         session.judge(Subject {
@@ -44,7 +45,11 @@ impl Observe {
             declaration: None,
             folder: &folder,
             plan: Plan::of_command(&self.command),
-            question: Question { claims, expected: Expected::Command, strict: self.running.strict },
+            question: Question {
+                claims,
+                expected: Expected::Command,
+                strict: self.running.strict,
+            },
         })?;
         session.finish()
     }

@@ -45,7 +45,12 @@ impl Probe {
                 }
             };
             if files.is_empty() {
-                self.unread(&mut session, terminal, path, &ReadError::NoneFound { path: path.clone() });
+                self.unread(
+                    &mut session,
+                    terminal,
+                    path,
+                    &ReadError::NoneFound { path: path.clone() },
+                );
             }
             for file in files {
                 match declaration::read(&file) {
@@ -62,7 +67,12 @@ impl Probe {
     }
 
     /// Judges one declaration; a failure of it is an entry of the results, and the batch goes on.
-    fn one(&self, session: &mut Session<'_>, terminal: &Terminal, declaration: &Declaration) -> Result<(), Failure> {
+    fn one(
+        &self,
+        session: &mut Session<'_>,
+        terminal: &Terminal,
+        declaration: &Declaration,
+    ) -> Result<(), Failure> {
         let reference = reference(declaration);
         let result = folder_of(declaration, self.running.trust_owner)
             .and_then(|folder| session.judge(subject(declaration, &folder, self.running.strict)));
@@ -75,23 +85,41 @@ impl Probe {
         if let Some(hint) = &failure.hint {
             terminal.note(&format!("hint: {hint}"));
         }
-        session.failed(Failed { id: Some(declaration.id.clone()), declaration: Some(reference), error: text });
+        session.failed(Failed {
+            id: Some(declaration.id.clone()),
+            declaration: Some(reference),
+            error: text,
+        });
         Ok(())
     }
 
     /// Reports a declaration that could not be read, every problem of it.
-    fn unread(&self, session: &mut Session<'_>, terminal: &Terminal, path: &Path, error: &ReadError) {
+    fn unread(
+        &self,
+        session: &mut Session<'_>,
+        terminal: &Terminal,
+        path: &Path,
+        error: &ReadError,
+    ) {
         if let ReadError::Invalid(problems) = error {
             for problem in problems {
                 terminal.error(&problem.to_string());
             }
             let error = format!("{}: {} problems", path.display(), problems.len());
-            session.failed(Failed { id: None, declaration: None, error });
+            session.failed(Failed {
+                id: None,
+                declaration: None,
+                error,
+            });
             return;
         }
         let text = chain_of(error).join(": ");
         terminal.error(&text);
-        session.failed(Failed { id: None, declaration: None, error: text });
+        session.failed(Failed {
+            id: None,
+            declaration: None,
+            error: text,
+        });
     }
 }
 
@@ -100,40 +128,67 @@ pub(super) fn folder_of(declaration: &Declaration, trust_owner: bool) -> Result<
     match &declaration.requires_cwd {
         Cwd::Absolute(folder) => {
             if !folder.is_dir() {
-                let text = format!("requires_cwd names {}, which is no folder here", folder.display());
+                let text = format!(
+                    "requires_cwd names {}, which is no folder here",
+                    folder.display()
+                );
                 return Err(Failure::text(ExitCode::HarnessError, text));
             }
             Ok(folder.clone())
         }
         Cwd::SelfRepo => {
-            let file = declaration.source.path.canonicalize().map_err(|e| Failure::harness(&e))?;
+            let file = declaration
+                .source
+                .path
+                .canonicalize()
+                .map_err(|e| Failure::harness(&e))?;
             let folder = file.parent().unwrap_or(Path::new("/"));
-            let field = FieldRepo::discover(folder, trust_owner).map_err(|e| Failure::harness(&e))?;
+            let field =
+                FieldRepo::discover(folder, trust_owner).map_err(|e| Failure::harness(&e))?;
             Ok(field.top().to_owned())
         }
     }
 }
 
-pub(super) fn subject<'a>(declaration: &'a Declaration, folder: &'a Path, strict: bool) -> Subject<'a> {
+pub(super) fn subject<'a>(
+    declaration: &'a Declaration,
+    folder: &'a Path,
+    strict: bool,
+) -> Subject<'a> {
     let spec = &declaration.verdict;
     let channel = match spec.channel {
         declaration::Channel::Exit => Channel::Exit,
         declaration::Channel::StdoutKey => Channel::StdoutKey,
         declaration::Channel::Both => Channel::Both,
     };
-    let spec = VerdictSpec { channel, codes: spec.codes.clone(), stdout_key: spec.stdout_key.clone() };
+    let spec = VerdictSpec {
+        channel,
+        codes: spec.codes.clone(),
+        stdout_key: spec.stdout_key.clone(),
+    };
     let constraints = &declaration.constraints;
-    let claims = Claims { writes: constraints.writes, reversibility: constraints.reversibility };
+    let claims = Claims {
+        writes: constraints.writes,
+        reversibility: constraints.reversibility,
+    };
     Subject {
         id: Some(&declaration.id),
         declaration: Some(reference(declaration)),
         folder,
         plan: Plan::of_declaration(declaration),
-        question: Question { claims, expected: Expected::Declared(spec), strict },
+        question: Question {
+            claims,
+            expected: Expected::Declared(spec),
+            strict,
+        },
     }
 }
 
 fn reference(declaration: &Declaration) -> DeclarationRef {
     let source = &declaration.source;
-    DeclarationRef { path: source.path.clone(), line: source.line, sha256: source.sha256.clone() }
+    DeclarationRef {
+        path: source.path.clone(),
+        line: source.line,
+        sha256: source.sha256.clone(),
+    }
 }

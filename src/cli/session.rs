@@ -42,10 +42,16 @@ pub(super) struct Subject<'a> {
 }
 
 impl<'a> Session<'a> {
-    pub(super) fn new(running: &'a Running, terminal: &'a Terminal) -> Result<Session<'a>, Failure> {
+    pub(super) fn new(
+        running: &'a Running,
+        terminal: &'a Terminal,
+    ) -> Result<Session<'a>, Failure> {
         let environment = environment::of_arm(std::env::vars_os(), &running.env)
             .map_err(|why| Failure::text(ExitCode::Usage, format!("--env: {why}")))?;
-        let home = environment.iter().find(|(key, _)| key == "HOME").map(|(_, value)| value.clone());
+        let home = environment
+            .iter()
+            .find(|(key, _)| key == "HOME")
+            .map(|(_, value)| value.clone());
         let home = resolve_home(home).ok_or_else(|| {
             Failure::text(ExitCode::HarnessError, "HOME does not name a folder")
                 .hint("set HOME to your home folder, or give another one with --env HOME=FOLDER")
@@ -78,9 +84,13 @@ impl<'a> Session<'a> {
 
     fn attempt(&mut self, subject: &Subject<'_>, bar: &ProgressBar) -> Result<Judged, Failure> {
         let folder = subject.folder.canonicalize().map_err(|source| {
-            Failure::text(ExitCode::HarnessError, format!("cannot enter {}: {source}", subject.folder.display()))
+            Failure::text(
+                ExitCode::HarnessError,
+                format!("cannot enter {}: {source}", subject.folder.display()),
+            )
         })?;
-        let field = FieldRepo::discover(&folder, self.running.trust_owner).map_err(|e| Failure::harness(&e))?;
+        let field = FieldRepo::discover(&folder, self.running.trust_owner)
+            .map_err(|e| Failure::harness(&e))?;
         let name = subject.id.unwrap_or("command").to_owned();
         let show = |step: Step| bar.set_message(format!("{name}: {}", describe(&step)));
         let stop = Arc::clone(&self.stop);
@@ -95,7 +105,8 @@ impl<'a> Session<'a> {
             progress: &show,
             interrupted: &interrupted,
         };
-        let probed = probe(&field, &subject.plan, &settings).map_err(|error| self.failure(&error))?;
+        let probed =
+            probe(&field, &subject.plan, &settings).map_err(|error| self.failure(&error))?;
         if let Some(kept) = &probed.kept {
             self.terminal.note(&format!("kept: {}", kept.display()));
         }
@@ -115,7 +126,10 @@ impl<'a> Session<'a> {
         Ok(Judged {
             id: subject.id.map(str::to_owned),
             declaration: subject.declaration.clone(),
-            roots: Roots { home: Some(self.home.clone()), scratch },
+            roots: Roots {
+                home: Some(self.home.clone()),
+                scratch,
+            },
             record,
             verdict,
         })
@@ -189,7 +203,11 @@ fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
 
 pub(super) fn host() -> Host {
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    Host { kernel: kernel.trim().to_owned(), machine: std::env::consts::ARCH.to_owned(), ..Host::default() }
+    Host {
+        kernel: kernel.trim().to_owned(),
+        machine: std::env::consts::ARCH.to_owned(),
+        ..Host::default()
+    }
 }
 
 /// Eight hex digits that nobody can guess.

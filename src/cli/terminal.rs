@@ -35,14 +35,20 @@ impl Terminal {
 
     /// The style of a report on standard output.
     pub(super) fn style(&self) -> Style {
-        if self.colored(std::io::stdout().is_terminal()) { Style::colored() } else { Style::plain() }
+        if self.colored(std::io::stdout().is_terminal()) {
+            Style::colored()
+        } else {
+            Style::plain()
+        }
     }
 
     fn colored(&self, is_terminal: bool) -> bool {
         match self.color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
-            ColorChoice::Auto => is_terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
+            ColorChoice::Auto => {
+                is_terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+            }
         }
     }
 
@@ -50,7 +56,9 @@ impl Terminal {
     pub(super) fn data(&self, text: &str) -> Result<(), Failure> {
         let mut out = std::io::stdout().lock();
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::harness(&error)),
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                Err(Failure::harness(&error))
+            }
             _ => Ok(()),
         }
     }

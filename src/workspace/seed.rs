@@ -13,8 +13,15 @@ use super::WorkspaceError;
 ///
 /// # Errors
 /// When a file cannot be written or git refuses.
-pub fn seed_repo(dir: &Path, tracked: &[(&str, &str)], untracked: &[(&str, &str)]) -> Result<(), WorkspaceError> {
-    let git = |source| WorkspaceError::Seed { path: dir.to_owned(), source };
+pub fn seed_repo(
+    dir: &Path,
+    tracked: &[(&str, &str)],
+    untracked: &[(&str, &str)],
+) -> Result<(), WorkspaceError> {
+    let git = |source| WorkspaceError::Seed {
+        path: dir.to_owned(),
+        source,
+    };
     let repo = Repository::init(dir).map_err(git)?;
     for (name, content) in tracked {
         write(&dir.join(name), content)?;
@@ -24,9 +31,25 @@ pub fn seed_repo(dir: &Path, tracked: &[(&str, &str)], untracked: &[(&str, &str)
         index.add_path(Path::new(name)).map_err(git)?;
     }
     index.write().map_err(git)?;
-    let tree = index.write_tree().and_then(|id| repo.find_tree(id)).map_err(git)?;
-    let author = Signature::new("calibrun", "calibrun@localhost", &Time::new(1_000_000_000, 0)).map_err(git)?;
-    repo.commit(Some("HEAD"), &author, &author, "Add the capability", &tree, &[]).map_err(git)?;
+    let tree = index
+        .write_tree()
+        .and_then(|id| repo.find_tree(id))
+        .map_err(git)?;
+    let author = Signature::new(
+        "calibrun",
+        "calibrun@localhost",
+        &Time::new(1_000_000_000, 0),
+    )
+    .map_err(git)?;
+    repo.commit(
+        Some("HEAD"),
+        &author,
+        &author,
+        "Add the capability",
+        &tree,
+        &[],
+    )
+    .map_err(git)?;
     for (name, content) in untracked {
         write(&dir.join(name), content)?;
     }
@@ -39,6 +62,10 @@ fn write(path: &Path, content: &str) -> Result<(), WorkspaceError> {
         fs::create_dir_all(parent).map_err(failed(parent.to_owned()))?;
     }
     fs::write(path, content).map_err(failed(path.to_owned()))?;
-    let mode = if content.starts_with("#!") { 0o755 } else { 0o644 };
+    let mode = if content.starts_with("#!") {
+        0o755
+    } else {
+        0o644
+    };
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).map_err(failed(path.to_owned()))
 }
