@@ -18,9 +18,11 @@ mod field;
 mod gitstate;
 mod index;
 mod manifest;
+mod reach;
 mod state;
 mod survey;
 mod temp;
+mod undo;
 
 pub use canary::PREFIX as CANARY_PREFIX;
 pub use clone::DEAD_ADDRESS;
@@ -31,6 +33,7 @@ pub use field::FieldRepo;
 pub use manifest::{Entry, Manifest, Moment};
 pub use state::States;
 pub use temp::{PREFIX as TEMP_PREFIX, TempPlaces, TempRoot};
+pub use undo::{UndoReport, undo};
 
 use std::path::PathBuf;
 

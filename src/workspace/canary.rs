@@ -41,15 +41,26 @@ pub(crate) fn folders(pristine: &Path, entry_dirs: &[PathBuf]) -> Vec<PathBuf> {
         .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()) && e.file_name() != ".git")
         .map(|e| PathBuf::from(e.file_name()))
         .collect();
-    inner.extend(entry_dirs.iter().filter(|dir| is_plain_folder(pristine, dir)).cloned());
+    inner.extend(
+        entry_dirs
+            .iter()
+            .filter(|dir| is_plain_folder(pristine, dir))
+            .cloned(),
+    );
     let holds_file = |dir: &PathBuf| {
-        walkdir::WalkDir::new(pristine.join(dir)).into_iter().flatten().any(|e| !e.file_type().is_dir())
+        walkdir::WalkDir::new(pristine.join(dir))
+            .into_iter()
+            .flatten()
+            .any(|e| !e.file_type().is_dir())
     };
     inner.retain(holds_file);
     inner.retain(|dir| {
         !dir.ancestors()
             .take_while(|a| !a.as_os_str().is_empty())
-            .any(|a| a.file_name().is_some_and(|n| n == ".git") || pristine.join(a).join(".git").symlink_metadata().is_ok())
+            .any(|a| {
+                a.file_name().is_some_and(|n| n == ".git")
+                    || pristine.join(a).join(".git").symlink_metadata().is_ok()
+            })
     });
     inner.sort();
     inner.dedup();
@@ -61,20 +72,28 @@ pub(crate) fn folders(pristine: &Path, entry_dirs: &[PathBuf]) -> Vec<PathBuf> {
 fn is_plain_folder(top: &Path, dir: &Path) -> bool {
     use std::path::Component;
     dir.components().all(|c| matches!(c, Component::Normal(_)))
-        && dir.ancestors().all(|a| top.join(a).symlink_metadata().is_ok_and(|m| m.is_dir()))
+        && dir
+            .ancestors()
+            .all(|a| top.join(a).symlink_metadata().is_ok_and(|m| m.is_dir()))
 }
 
 /// Plants the canary files into `root` and returns their paths, sorted.
 ///
 /// A folder that cannot be written to gets none. Folders keep their times.
-pub(crate) fn plant_files(root: &Path, plan: &Plan, states: &States) -> Result<Vec<PathBuf>, WorkspaceError> {
+pub(crate) fn plant_files(
+    root: &Path,
+    plan: &Plan,
+    states: &States,
+) -> Result<Vec<PathBuf>, WorkspaceError> {
     let mut planted = Vec::new();
     for folder in &plan.folders {
         let here = root.join(folder);
-        let meta = here.symlink_metadata().map_err(|source| WorkspaceError::Stat {
-            path: here.clone(),
-            source,
-        })?;
+        let meta = here
+            .symlink_metadata()
+            .map_err(|source| WorkspaceError::Stat {
+                path: here.clone(),
+                source,
+            })?;
         if meta.mode() & 0o200 == 0 {
             continue;
         }
@@ -88,7 +107,11 @@ pub(crate) fn plant_files(root: &Path, plan: &Plan, states: &States) -> Result<V
                 path: target.clone(),
                 source,
             };
-            let mut file = fs::OpenOptions::new().write(true).create_new(true).open(&target).map_err(fail)?;
+            let mut file = fs::OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .open(&target)
+                .map_err(fail)?;
             file.write_all(TEXT.as_bytes()).map_err(fail)?;
             drop(file);
             set_mtime(&target, mtime)?;
@@ -143,13 +166,26 @@ pub(crate) fn plant_refs(root: &Path, plan: &Plan) -> Result<(), WorkspaceError>
         source,
     };
     let repo = Repository::open_bare(&git_dir).map_err(fail)?;
-    let who = Signature::new("calibrun canary", "canary@calibrun.invalid", &Time::new(LONG_AGO.0, 0)).map_err(fail)?;
+    let who = Signature::new(
+        "calibrun canary",
+        "canary@calibrun.invalid",
+        &Time::new(LONG_AGO.0, 0),
+    )
+    .map_err(fail)?;
     let blob = repo.blob(TEXT.as_bytes()).map_err(fail)?;
     let mut builder = repo.treebuilder(None).map_err(fail)?;
-    builder.insert("calibrun-canary", blob, 0o100_644).map_err(fail)?;
-    let tree = builder.write().and_then(|id| repo.find_tree(id)).map_err(fail)?;
+    builder
+        .insert("calibrun-canary", blob, 0o100_644)
+        .map_err(fail)?;
+    let tree = builder
+        .write()
+        .and_then(|id| repo.find_tree(id))
+        .map_err(fail)?;
     let commit = |text: &str, parents: &[Oid]| -> Result<Oid, git2::Error> {
-        let parents = parents.iter().map(|id| repo.find_commit(*id)).collect::<Result<Vec<_>, _>>()?;
+        let parents = parents
+            .iter()
+            .map(|id| repo.find_commit(*id))
+            .collect::<Result<Vec<_>, _>>()?;
         let parents: Vec<_> = parents.iter().collect();
         repo.commit(None, &who, &who, text, &tree, &parents)
     };
@@ -160,13 +196,27 @@ pub(crate) fn plant_refs(root: &Path, plan: &Plan) -> Result<(), WorkspaceError>
     let branch = format!("refs/heads/calibrun-canary-{}", plan.id);
     let zero = Oid::ZERO_SHA1;
     let line = |old: Oid, new: Oid, text: &str| {
-        format!("{old} {new} calibrun canary <canary@calibrun.invalid> {} +0000\t{text}\n", LONG_AGO.0)
+        format!(
+            "{old} {new} calibrun canary <canary@calibrun.invalid> {} +0000\t{text}\n",
+            LONG_AGO.0
+        )
     };
-    let log = line(zero, lost, "commit: canary") + &line(lost, base, "reset: moving to the canary's root");
+    let log = line(zero, lost, "commit: canary")
+        + &line(lost, base, "reset: moving to the canary's root");
     write_ref(&git_dir, &branch, base, Some(&log))?;
-    write_ref(&git_dir, &format!("refs/tags/calibrun-canary-{}", plan.id), base, None)?;
+    write_ref(
+        &git_dir,
+        &format!("refs/tags/calibrun-canary-{}", plan.id),
+        base,
+        None,
+    )?;
     if repo.find_reference("refs/stash").is_err() {
-        write_ref(&git_dir, "refs/stash", stash, Some(&line(zero, stash, "WIP on calibrun canary")))?;
+        write_ref(
+            &git_dir,
+            "refs/stash",
+            stash,
+            Some(&line(zero, stash, "WIP on calibrun canary")),
+        )?;
     }
     Ok(())
 }

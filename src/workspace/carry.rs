@@ -37,7 +37,9 @@ pub(crate) fn copy_paths<'p>(
         let meta = match source.symlink_metadata() {
             Ok(meta) => meta,
             Err(error) => {
-                notes.not_carried.push(format!("{}: cannot be looked at: {error}", path.display()));
+                notes
+                    .not_carried
+                    .push(format!("{}: cannot be looked at: {error}", path.display()));
                 continue;
             }
         };
@@ -55,7 +57,9 @@ pub(crate) fn copy_paths<'p>(
                     std::os::unix::fs::symlink(link, &target).map_err(|e| written(&target, e))?;
                     set_times(&target, &meta)?;
                 }
-                Err(error) => notes.not_carried.push(format!("{}: cannot be read: {error}", path.display())),
+                Err(error) => notes
+                    .not_carried
+                    .push(format!("{}: cannot be read: {error}", path.display())),
             },
             FileKind::Fifo => {
                 rustix::fs::mknodat(CWD, &target, FileType::Fifo, Mode::from_raw_mode(0o600), 0)
@@ -65,7 +69,10 @@ pub(crate) fn copy_paths<'p>(
             kind @ (FileKind::Socket | FileKind::Device | FileKind::Other) => {
                 let line = format!("{}: {} is not carried over", path.display(), kind.about());
                 // The endpoint of git's own file watcher; no subject's work hangs on it.
-                if path.file_name().is_some_and(|n| n == "fsmonitor--daemon.ipc") {
+                if path
+                    .file_name()
+                    .is_some_and(|n| n == "fsmonitor--daemon.ipc")
+                {
                     notes.remarks.push(line);
                 } else {
                     notes.not_carried.push(line);
@@ -83,12 +90,21 @@ pub(crate) fn copy_paths<'p>(
 /// Every path below `top`, and the top itself as the empty path; parents first, sorted.
 pub(crate) fn list(top: &Path) -> Result<Vec<PathBuf>, WorkspaceError> {
     let mut found = Vec::new();
-    for entry in walkdir::WalkDir::new(top).follow_links(false).sort_by_file_name() {
+    for entry in walkdir::WalkDir::new(top)
+        .follow_links(false)
+        .sort_by_file_name()
+    {
         let entry = entry.map_err(|e| WorkspaceError::Walk {
             path: e.path().unwrap_or(top).to_path_buf(),
             source: e.into(),
         })?;
-        found.push(entry.path().strip_prefix(top).unwrap_or(entry.path()).to_path_buf());
+        found.push(
+            entry
+                .path()
+                .strip_prefix(top)
+                .unwrap_or(entry.path())
+                .to_path_buf(),
+        );
     }
     Ok(found)
 }
@@ -102,7 +118,10 @@ pub(crate) fn copy_tree(from: &Path, to: &Path, notes: &mut Notes) -> Result<(),
 
 /// Makes a private folder.
 pub(crate) fn make_folder(path: &Path) -> Result<(), WorkspaceError> {
-    DirBuilder::new().mode(0o700).create(path).map_err(|e| written(path, e))
+    DirBuilder::new()
+        .mode(0o700)
+        .create(path)
+        .map_err(|e| written(path, e))
 }
 
 fn written(path: &Path, source: io::Error) -> WorkspaceError {
@@ -112,11 +131,19 @@ fn written(path: &Path, source: io::Error) -> WorkspaceError {
     }
 }
 
-fn copy_file(source: &Path, target: &Path, path: &Path, meta: &Metadata, notes: &mut Notes) -> Result<(), WorkspaceError> {
+fn copy_file(
+    source: &Path,
+    target: &Path,
+    path: &Path,
+    meta: &Metadata,
+    notes: &mut Notes,
+) -> Result<(), WorkspaceError> {
     let mut input = match content::open(source) {
         Ok(input) => input,
         Err(error) => {
-            notes.not_carried.push(format!("{}: cannot be read: {error}", path.display()));
+            notes
+                .not_carried
+                .push(format!("{}: cannot be read: {error}", path.display()));
             return Ok(());
         }
     };
@@ -132,19 +159,30 @@ fn copy_file(source: &Path, target: &Path, path: &Path, meta: &Metadata, notes: 
         source: e,
     })?;
     if stamp(&after) != stamp(meta) {
-        notes.remarks.push(format!("{}: changed while it was copied", path.display()));
+        notes
+            .remarks
+            .push(format!("{}: changed while it was copied", path.display()));
     }
     drop(output);
     finish(source, target, path, meta, notes)
 }
 
+/// Inode, modification time in two parts, size.
+pub(crate) type Stamp = (u64, i64, i64, u64);
+
 /// What tells cheaply that a file was written to.
-pub(crate) fn stamp(meta: &Metadata) -> (u64, i64, i64, u64) {
+pub(crate) fn stamp(meta: &Metadata) -> Stamp {
     (meta.ino(), meta.mtime(), meta.mtime_nsec(), meta.len())
 }
 
 /// Attributes, mode and times of what is no link, in the order in which they do not undo each other.
-fn finish(source: &Path, target: &Path, path: &Path, meta: &Metadata, notes: &mut Notes) -> Result<(), WorkspaceError> {
+fn finish(
+    source: &Path,
+    target: &Path,
+    path: &Path,
+    meta: &Metadata,
+    notes: &mut Notes,
+) -> Result<(), WorkspaceError> {
     if matches!(kind_of(meta), FileKind::File | FileKind::Folder) {
         let found = content::xattrs(source).map_err(|e| WorkspaceError::Read {
             path: source.to_path_buf(),
@@ -158,7 +196,10 @@ fn finish(source: &Path, target: &Path, path: &Path, meta: &Metadata, notes: &mu
                 Ok(()) => {}
                 Err(Errno::NOTSUP | Errno::NOSPC) => {
                     let name = name.display();
-                    notes.not_carried.push(format!("{}: the attribute {name} does not fit the temp file system", path.display()));
+                    notes.not_carried.push(format!(
+                        "{}: the attribute {name} does not fit the temp file system",
+                        path.display()
+                    ));
                 }
                 Err(error) => return Err(written(target, error.into())),
             }
@@ -181,7 +222,8 @@ pub(crate) fn set_times(target: &Path, meta: &Metadata) -> Result<(), WorkspaceE
             tv_nsec: meta.mtime_nsec(),
         },
     };
-    rustix::fs::utimensat(CWD, target, &times, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| written(target, e.into()))
+    rustix::fs::utimensat(CWD, target, &times, AtFlags::SYMLINK_NOFOLLOW)
+        .map_err(|e| written(target, e.into()))
 }
 
 /// Dates a regular file or folder.
@@ -194,7 +236,8 @@ pub(crate) fn set_mtime(target: &Path, mtime: (i64, i64)) -> Result<(), Workspac
         last_access: time,
         last_modification: time,
     };
-    rustix::fs::utimensat(CWD, target, &times, AtFlags::SYMLINK_NOFOLLOW).map_err(|e| written(target, e.into()))
+    rustix::fs::utimensat(CWD, target, &times, AtFlags::SYMLINK_NOFOLLOW)
+        .map_err(|e| written(target, e.into()))
 }
 
 /// Which ignored paths do not fit the budget: whole topmost ignored paths, in the order of their
@@ -225,9 +268,17 @@ mod tests {
 
     #[test]
     fn a_folder_beyond_the_budget_is_left_out_whole_and_later_ones_still_fit() {
-        let rows = [("a", 10, 1), ("b", 95, 1), ("c", 90, 5), ("d", 0, 100), ("e", 0, 4)];
-        let roots: BTreeMap<Arc<Path>, (u64, u64)> =
-            rows.iter().map(|(name, b, f)| (Arc::from(Path::new(name)), (*b, *f))).collect();
+        let rows = [
+            ("a", 10, 1),
+            ("b", 95, 1),
+            ("c", 90, 5),
+            ("d", 0, 100),
+            ("e", 0, 4),
+        ];
+        let roots: BTreeMap<Arc<Path>, (u64, u64)> = rows
+            .iter()
+            .map(|(name, b, f)| (Arc::from(Path::new(name)), (*b, *f)))
+            .collect();
         let out = over_budget(&roots, 100, 10);
         let names: Vec<_> = out.iter().map(|p| p.to_str().unwrap()).collect();
         assert_eq!(names, ["b", "d"]);

@@ -43,7 +43,11 @@ const MAIN_ONLY: [&str; 16] = [
 ];
 
 /// Copies the field's git folder to `target`, which must not exist yet.
-pub(crate) fn clone_git_dir(field: &FieldRepo, target: &Path, notes: &mut Notes) -> Result<(), WorkspaceError> {
+pub(crate) fn clone_git_dir(
+    field: &FieldRepo,
+    target: &Path,
+    notes: &mut Notes,
+) -> Result<(), WorkspaceError> {
     let common = field.common_dir();
     let linked = field.git_dir() != common;
     carry::make_folder(target)?;
@@ -59,14 +63,23 @@ pub(crate) fn clone_git_dir(field: &FieldRepo, target: &Path, notes: &mut Notes)
     if linked {
         let mut own = carry::list(field.git_dir())?;
         own.retain(|path| {
-            !WORKTREE_ONLY.iter().any(|name| path.starts_with(name)) && !(target.join(path).is_dir() && !path.as_os_str().is_empty())
+            !WORKTREE_ONLY.iter().any(|name| path.starts_with(name))
+                && (path.as_os_str().is_empty() || !target.join(path).is_dir())
         });
         let folders: BTreeSet<&Path> = own.iter().filter_map(|p| p.parent()).collect();
         for folder in folders {
             let folder = target.join(folder);
-            fs::create_dir_all(&folder).map_err(|source| WorkspaceError::Write { path: folder, source })?;
+            fs::create_dir_all(&folder).map_err(|source| WorkspaceError::Write {
+                path: folder,
+                source,
+            })?;
         }
-        carry::copy_paths(field.git_dir(), target, own.iter().map(PathBuf::as_path), notes)?;
+        carry::copy_paths(
+            field.git_dir(),
+            target,
+            own.iter().map(PathBuf::as_path),
+            notes,
+        )?;
     }
     no_links(field, target)?;
     bring_alternates(&common.join("objects"), &target.join("objects"), notes)?;
@@ -76,7 +89,10 @@ pub(crate) fn clone_git_dir(field: &FieldRepo, target: &Path, notes: &mut Notes)
         rewrite_config(field, &own)?;
     }
     for name in ["config", "objects/info", "objects/pack", "objects", ""] {
-        if let (Ok(meta), true) = (common.join(name).symlink_metadata(), target.join(name).exists()) {
+        if let (Ok(meta), true) = (
+            common.join(name).symlink_metadata(),
+            target.join(name).exists(),
+        ) {
             carry::set_times(&target.join(name), &meta)?;
         }
     }
@@ -95,7 +111,9 @@ pub(crate) fn size_of_git_dir(field: &FieldRepo) -> Result<u64, WorkspaceError> 
                 source: e.into(),
             })?;
             // Each file takes whole pages on a tmpfs.
-            total += entry.metadata().map_or(0, |m| m.len().next_multiple_of(4096));
+            total += entry
+                .metadata()
+                .map_or(0, |m| m.len().next_multiple_of(4096));
         }
     }
     Ok(total)
@@ -114,10 +132,15 @@ fn alternates(objects: &Path) -> Result<Vec<PathBuf>, WorkspaceError> {
             path: list.clone(),
             source,
         })?;
-        for line in bytes.split(|b| *b == b'\n').filter(|l| !l.is_empty() && l[0] != b'#') {
+        for line in bytes
+            .split(|b| *b == b'\n')
+            .filter(|l| !l.is_empty() && l[0] != b'#')
+        {
             let other = folder.join(OsStr::from_bytes(line));
             // Git goes on without an alternate that is gone; whether objects are missing shows later.
-            let Ok(other) = other.canonicalize() else { continue };
+            let Ok(other) = other.canonicalize() else {
+                continue;
+            };
             if !found.contains(&other) {
                 found.push(other.clone());
                 pending.push(other);
@@ -138,7 +161,9 @@ fn bring_alternates(from: &Path, to: &Path, notes: &mut Notes) -> Result<(), Wor
             let target = to.join(&path);
             // A multi-pack index or bitmap of another store does not describe this one's packs.
             let describes_store = path.starts_with("pack")
-                && path.file_name().is_some_and(|n| n.as_bytes().starts_with(b"multi-pack-index"));
+                && path
+                    .file_name()
+                    .is_some_and(|n| n.as_bytes().starts_with(b"multi-pack-index"));
             if !wanted || describes_store || target.symlink_metadata().is_ok() {
                 continue;
             }
@@ -178,13 +203,23 @@ fn no_links(field: &FieldRepo, target: &Path) -> Result<(), WorkspaceError> {
         if !path.starts_with("info") {
             return Err(unsupported());
         }
-        let origin = field.common_dir().join(&path).canonicalize().map_err(|_| unsupported())?;
-        let bytes = content::read(&origin).map_err(|source| WorkspaceError::Read { path: origin, source })?;
+        let origin = field
+            .common_dir()
+            .join(&path)
+            .canonicalize()
+            .map_err(|_| unsupported())?;
+        let bytes = content::read(&origin).map_err(|source| WorkspaceError::Read {
+            path: origin,
+            source,
+        })?;
         fs::remove_file(&place).map_err(|source| WorkspaceError::Remove {
             path: place.clone(),
             source,
         })?;
-        fs::write(&place, bytes).map_err(|source| WorkspaceError::Write { path: place, source })?;
+        fs::write(&place, bytes).map_err(|source| WorkspaceError::Write {
+            path: place,
+            source,
+        })?;
     }
     Ok(())
 }
@@ -215,7 +250,9 @@ fn rewrite_config(field: &FieldRepo, path: &Path) -> Result<(), WorkspaceError> 
             if entry.include_depth() > 0 {
                 return;
             }
-            let value = entry.has_value().then(|| String::from_utf8_lossy(entry.value_bytes()).into_owned());
+            let value = entry
+                .has_value()
+                .then(|| String::from_utf8_lossy(entry.value_bytes()).into_owned());
             if let Ok(name) = entry.name() {
                 edits.extend(edit_for(name, value.as_deref().unwrap_or_default()));
             }
@@ -236,7 +273,9 @@ fn rewrite_config(field: &FieldRepo, path: &Path) -> Result<(), WorkspaceError> 
     }
     if wants_untracked_cache(field) && path.file_name().is_some_and(|n| n == "config") {
         // Else git would write a cache into every fresh copy's index, as it has long done in the field.
-        config.set_str("core.untrackedCache", "keep").map_err(fail)?;
+        config
+            .set_str("core.untrackedCache", "keep")
+            .map_err(fail)?;
     }
     Ok(())
 }
@@ -245,8 +284,11 @@ fn wants_untracked_cache(field: &FieldRepo) -> bool {
     let Ok(repo) = super::survey::open_repo(field.git_dir(), field.top()) else {
         return false;
     };
-    let Ok(config) = repo.config() else { return false };
-    config.get_bool("core.untrackedcache").unwrap_or(false) || config.get_bool("feature.manyfiles").unwrap_or(false)
+    let Ok(config) = repo.config() else {
+        return false;
+    };
+    config.get_bool("core.untrackedcache").unwrap_or(false)
+        || config.get_bool("feature.manyfiles").unwrap_or(false)
 }
 
 fn edit_for(name: &str, value: &str) -> Option<Edit> {
@@ -261,13 +303,21 @@ fn edit_for(name: &str, value: &str) -> Option<Edit> {
     if let Some(module) = section("submodule.", ".url") {
         return Some(dead(&module));
     }
-    if section("url.", ".insteadof").or_else(|| section("url.", ".pushinsteadof")).is_some() {
+    if section("url.", ".insteadof")
+        .or_else(|| section("url.", ".pushinsteadof"))
+        .is_some()
+    {
         return Some(Edit::Drop(name.to_owned()));
     }
-    let names_remote = section("branch.", ".remote").or_else(|| section("branch.", ".pushremote")).is_some()
+    let names_remote = section("branch.", ".remote")
+        .or_else(|| section("branch.", ".pushremote"))
+        .is_some()
         || name == "remote.pushdefault";
     // A branch may name an address instead of a remote; `.` is the repo itself.
-    let is_address = value.contains(':') || value.starts_with(['/', '~']) || value.starts_with("./") || value.starts_with("../");
+    let is_address = value.contains(':')
+        || value.starts_with(['/', '~'])
+        || value.starts_with("./")
+        || value.starts_with("../");
     if names_remote && is_address {
         return Some(dead("unnamed"));
     }
@@ -288,7 +338,11 @@ mod tests {
         let rows = [
             ("remote.origin.url", "git@host:a", "git://192.0.2.1/origin"),
             ("remote.a.b.pushurl", "/srv/x.git", "git://192.0.2.1/a.b"),
-            ("remote.origin.fetch", "+refs/heads/*:refs/remotes/origin/*", "kept"),
+            (
+                "remote.origin.fetch",
+                "+refs/heads/*:refs/remotes/origin/*",
+                "kept",
+            ),
             ("submodule.lib.url", "https://x/y", "git://192.0.2.1/lib"),
             ("url.https://x/.insteadof", "x:", "dropped"),
             ("url.https://x/.pushinsteadof", "x:", "dropped"),
@@ -296,7 +350,11 @@ mod tests {
             ("branch.main.remote", "team/fork", "kept"),
             ("branch.main.remote", "../fork", "git://192.0.2.1/unnamed"),
             ("branch.main.remote", ".", "kept"),
-            ("branch.main.remote", "https://x/y", "git://192.0.2.1/unnamed"),
+            (
+                "branch.main.remote",
+                "https://x/y",
+                "git://192.0.2.1/unnamed",
+            ),
             ("core.worktree", "../x", "dropped"),
             ("core.hookspath", "/x", "kept"),
             ("core.fsmonitor", "/x", "kept"),

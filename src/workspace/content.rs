@@ -26,17 +26,25 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let with = |extra: OFlags| {
         let bits = (flags | extra).bits();
-        OpenOptions::new().read(true).custom_flags(bits.cast_signed()).open(path)
+        OpenOptions::new()
+            .read(true)
+            .custom_flags(bits.cast_signed())
+            .open(path)
     };
     let file = match with(OFlags::NOATIME) {
         // Only the owner may ask for that.
-        Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => with(OFlags::empty())?,
+        Err(error) if error.raw_os_error() == Some(Errno::PERM.raw_os_error()) => {
+            with(OFlags::empty())?
+        }
         other => other?,
     };
     if file.metadata()?.is_file() {
         Ok(file)
     } else {
-        Err(io::Error::new(io::ErrorKind::InvalidInput, "no longer a regular file"))
+        Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "no longer a regular file",
+        ))
     }
 }
 

@@ -11,9 +11,11 @@ use calibrun_sandbox::FileKind;
 
 use super::carry::{self, Notes};
 use super::equality::untouched;
-use super::manifest::{Entry, Manifest};
+use super::manifest::{Entry, Manifest, Moment};
 use super::survey::{self, Survey};
-use super::{FieldRepo, PathState, States, TempPlaces, TempRoot, WorkspaceError, canary, clone, content};
+use super::{
+    FieldRepo, PathState, States, TempPlaces, TempRoot, WorkspaceError, canary, clone, content,
+};
 
 /// What a caller decides about a workspace.
 #[derive(Clone, Debug)]
@@ -70,7 +72,7 @@ pub struct Workspace {
     git_dirs: Vec<PathBuf>,
     states: Arc<States>,
     plan: canary::Plan,
-    index_mtime: (i64, i64),
+    index_mtime: Moment,
     notes: Notes,
     trees: u32,
     first: Option<Manifest>,
@@ -104,7 +106,11 @@ impl Workspace {
     /// When there is no room, when something cannot be written, when the repo's index, HEAD or refs
     /// change meanwhile. What only cannot be read is left out and listed by
     /// [`Workspace::not_carried`].
-    pub fn prepare(field: &FieldRepo, options: &Options, progress: &dyn Fn(Stage)) -> Result<Workspace, WorkspaceError> {
+    pub fn prepare(
+        field: &FieldRepo,
+        options: &Options,
+        progress: &dyn Fn(Stage),
+    ) -> Result<Workspace, WorkspaceError> {
         progress(Stage::Measure);
         let before = fingerprint(field);
         let mut notes = Notes::default();
@@ -118,8 +124,14 @@ impl Workspace {
             .sum();
         let one = files + clone::size_of_git_dir(field)?;
         // The pristine copy, the denied tree, a contained one, and room for what an arm writes.
-        let root = TempRoot::with_room(one.saturating_mul(3).saturating_add(64 << 20), &options.places)?;
-        let name = field.top().file_name().map_or_else(|| OsString::from("root"), ToOwned::to_owned);
+        let root = TempRoot::with_room(
+            one.saturating_mul(3).saturating_add(64 << 20),
+            &options.places,
+        )?;
+        let name = field
+            .top()
+            .file_name()
+            .map_or_else(|| OsString::from("root"), ToOwned::to_owned);
         let parent = root.path().join("pristine");
         carry::make_folder(&parent)?;
         let pristine = parent.join(&name);
@@ -132,15 +144,31 @@ impl Workspace {
         progress(Stage::Files);
         carry::copy_paths(field.top(), &pristine, paths.iter().copied(), &mut notes)?;
         for path in &field.survey.foreign_git_files {
-            notes.not_carried.push(format!("{}: leads to a git folder outside the repo, which is not carried over", path.display()));
+            notes.not_carried.push(format!(
+                "{}: leads to a git folder outside the repo, which is not carried over",
+                path.display()
+            ));
         }
 
         progress(Stage::Index);
         let mut repos = vec![(PathBuf::from(".git"), PathBuf::new())];
-        repos.extend(field.survey.nested.iter().map(|n| (n.git_dir.clone(), n.top.clone())));
+        repos.extend(
+            field
+                .survey
+                .nested
+                .iter()
+                .map(|n| (n.git_dir.clone(), n.top.clone())),
+        );
         repos.retain(|(dir, _)| pristine.join(dir).is_dir());
         let mut git_dirs: Vec<PathBuf> = repos.iter().map(|(dir, _)| dir.clone()).collect();
-        git_dirs.extend(field.survey.nested_git_dirs.iter().filter(|dir| pristine.join(dir).is_dir()).cloned());
+        git_dirs.extend(
+            field
+                .survey
+                .nested_git_dirs
+                .iter()
+                .filter(|dir| pristine.join(dir).is_dir())
+                .cloned(),
+        );
         git_dirs.sort();
         git_dirs.dedup();
         let mut index_mtime = None;
@@ -161,7 +189,12 @@ impl Workspace {
         }
 
         progress(Stage::Check);
-        if let Some((path, _)) = before.into_iter().zip(fingerprint(field)).find(|(a, b)| a != b).map(|(a, _)| a) {
+        if let Some((path, _)) = before
+            .into_iter()
+            .zip(fingerprint(field))
+            .find(|(a, b)| a != b)
+            .map(|(a, _)| a)
+        {
             return Err(WorkspaceError::ChangedMeanwhile { path });
         }
         let plan = canary::Plan {
@@ -252,10 +285,12 @@ impl Workspace {
 
     /// Removes a tree that is no longer needed.
     pub fn remove(&self, tree: Tree) -> Result<(), WorkspaceError> {
-        self.root.discard(&tree.parent).map_err(|source| WorkspaceError::Remove {
-            path: tree.parent,
-            source,
-        })
+        self.root
+            .discard(&tree.parent)
+            .map_err(|source| WorkspaceError::Remove {
+                path: tree.parent,
+                source,
+            })
     }
 
     fn copy(&mut self, kind: &str) -> Result<(PathBuf, PathBuf), WorkspaceError> {
@@ -275,14 +310,22 @@ impl Workspace {
         Ok((parent, root))
     }
 
-    fn tree(&self, parent: PathBuf, root: PathBuf, canaries: Vec<PathBuf>) -> Result<Tree, WorkspaceError> {
+    fn tree(
+        &self,
+        parent: PathBuf,
+        root: PathBuf,
+        canaries: Vec<PathBuf>,
+    ) -> Result<Tree, WorkspaceError> {
         for (dir, top) in &self.repos {
             let Some((mut index, mtime)) = survey::read_index(&self.pristine.join(dir))? else {
                 continue;
             };
             let pristine = self.pristine.join(top);
             index.settle(&root.join(top), |entry, _, _| {
-                pristine.join(&entry.path).symlink_metadata().is_ok_and(|m| entry.is_fresh(&m, mtime))
+                pristine
+                    .join(&entry.path)
+                    .symlink_metadata()
+                    .is_ok_and(|m| entry.is_fresh(&m, mtime))
             });
             write_index(&root.join(dir), index.into_bytes(), self.index_mtime)?;
         }
@@ -301,11 +344,17 @@ impl Workspace {
 }
 
 fn is_left_out(item: &survey::Item, left_out: &BTreeSet<Arc<Path>>) -> bool {
-    item.ignored_root.as_ref().is_some_and(|root| left_out.contains(root))
+    item.ignored_root
+        .as_ref()
+        .is_some_and(|root| left_out.contains(root))
 }
 
 /// The paths to copy, and the topmost ignored paths that are beyond the budget.
-fn select<'f>(survey: &'f Survey, options: &Options, notes: &mut Notes) -> (Vec<&'f Path>, BTreeSet<Arc<Path>>) {
+fn select<'f>(
+    survey: &'f Survey,
+    options: &Options,
+    notes: &mut Notes,
+) -> (Vec<&'f Path>, BTreeSet<Arc<Path>>) {
     let mut roots: BTreeMap<Arc<Path>, (u64, u64)> = BTreeMap::new();
     for item in &survey.items {
         if let Some(root) = &item.ignored_root {
@@ -327,20 +376,32 @@ fn select<'f>(survey: &'f Survey, options: &Options, notes: &mut Notes) -> (Vec<
     notes.not_carried.extend(survey.unreadable.iter().cloned());
     // A folder that is left out still comes along as far as it holds tracked files.
     let mut needed: BTreeSet<&Path> = BTreeSet::new();
-    for item in survey.items.iter().filter(|item| !is_left_out(item, &left_out)) {
+    for item in survey
+        .items
+        .iter()
+        .filter(|item| !is_left_out(item, &left_out))
+    {
         needed.extend(item.path.ancestors());
     }
-    let paths = survey.items.iter().map(|item| item.path.as_path()).filter(|path| needed.contains(path)).collect();
+    let paths = survey
+        .items
+        .iter()
+        .map(|item| item.path.as_path())
+        .filter(|path| needed.contains(path))
+        .collect();
     (paths, left_out)
 }
 
 /// What changes when somebody works on the repo's history: file and cheap stamp.
-fn fingerprint(field: &FieldRepo) -> Vec<(PathBuf, Option<(u64, i64, i64, u64)>)> {
+fn fingerprint(field: &FieldRepo) -> Vec<(PathBuf, Option<carry::Stamp>)> {
     let stamp = |path: PathBuf| {
         let stamp = path.symlink_metadata().ok().map(|m| carry::stamp(&m));
         (path, stamp)
     };
-    let mut found: Vec<_> = ["HEAD", "index", "logs/HEAD"].iter().map(|n| stamp(field.git_dir().join(n))).collect();
+    let mut found: Vec<_> = ["HEAD", "index", "logs/HEAD"]
+        .iter()
+        .map(|n| stamp(field.git_dir().join(n)))
+        .collect();
     found.push(stamp(field.common_dir().join("packed-refs")));
     found.push(stamp(field.common_dir().join("config")));
     let refs = walkdir::WalkDir::new(field.common_dir().join("refs")).sort_by_file_name();
@@ -349,28 +410,46 @@ fn fingerprint(field: &FieldRepo) -> Vec<(PathBuf, Option<(u64, i64, i64, u64)>)
 }
 
 fn states_of(pristine: &Path, survey: &Survey) -> Result<States, WorkspaceError> {
-    let known: BTreeMap<&Path, PathState> = survey.items.iter().map(|i| (i.path.as_path(), i.state)).collect();
+    let known: BTreeMap<&Path, PathState> = survey
+        .items
+        .iter()
+        .map(|i| (i.path.as_path(), i.state))
+        .collect();
     let mut rows = Vec::new();
     for path in carry::list(pristine)? {
-        let meta = pristine.join(&path).symlink_metadata().map_err(|source| WorkspaceError::Stat {
-            path: pristine.join(&path),
-            source,
-        })?;
+        let meta =
+            pristine
+                .join(&path)
+                .symlink_metadata()
+                .map_err(|source| WorkspaceError::Stat {
+                    path: pristine.join(&path),
+                    source,
+                })?;
         let state = if path.starts_with(".git") {
             PathState::GitInternal
         } else {
-            known.get(path.as_path()).copied().unwrap_or(PathState::Untracked)
+            known
+                .get(path.as_path())
+                .copied()
+                .unwrap_or(PathState::Untracked)
         };
         rows.push((path, survey::kind_of(&meta), state));
     }
-    Ok(States::from_paths(rows.iter().map(|(p, k, s)| (p.as_path(), *k, *s))))
+    Ok(States::from_paths(
+        rows.iter().map(|(p, k, s)| (p.as_path(), *k, *s)),
+    ))
 }
 
 /// Settles a copied index against the copied files, and returns its new modification time.
 ///
 /// An entry is settled when the field's own git would take its file for unchanged, or when the
 /// bytes as they are make the entry's blob; every other entry stays as dirty as it was.
-fn settle_from_field(field: &FieldRepo, pristine: &Path, dir: &Path, top: &Path) -> Result<Option<(i64, i64)>, WorkspaceError> {
+fn settle_from_field(
+    field: &FieldRepo,
+    pristine: &Path,
+    dir: &Path,
+    top: &Path,
+) -> Result<Option<Moment>, WorkspaceError> {
     let target = pristine.join(dir);
     let Some((mut index, _)) = survey::read_index(&target)? else {
         return Ok(None);
@@ -386,7 +465,8 @@ fn settle_from_field(field: &FieldRepo, pristine: &Path, dir: &Path, top: &Path)
         let original = field_top.join(&entry.path).symlink_metadata();
         let fresh = original.is_ok_and(|original| {
             entry.is_fresh(&original, field_mtime)
-                && (original.mtime(), original.mtime_nsec(), original.len()) == (meta.mtime(), meta.mtime_nsec(), meta.len())
+                && (original.mtime(), original.mtime_nsec(), original.len())
+                    == (meta.mtime(), meta.mtime_nsec(), meta.len())
         });
         fresh || raw_blob(entry, file) == Some(entry.oid)
     });
@@ -401,30 +481,37 @@ fn settle_from_field(field: &FieldRepo, pristine: &Path, dir: &Path, top: &Path)
 fn raw_blob(entry: &super::index::IndexEntry, file: &Path) -> Option<[u8; 20]> {
     use std::os::unix::ffi::OsStrExt;
     if entry.is_symlink() {
-        return file.read_link().ok().map(|t| content::blob_of(t.as_os_str().as_bytes()));
+        return file
+            .read_link()
+            .ok()
+            .map(|t| content::blob_of(t.as_os_str().as_bytes()));
     }
     content::digests(file).ok().map(|d| d.blob)
 }
 
-fn mtime_of(path: &Path) -> Result<(i64, i64), WorkspaceError> {
-    let meta = path.symlink_metadata().map_err(|source| WorkspaceError::Stat {
-        path: path.to_path_buf(),
-        source,
-    })?;
+fn mtime_of(path: &Path) -> Result<Moment, WorkspaceError> {
+    let meta = path
+        .symlink_metadata()
+        .map_err(|source| WorkspaceError::Stat {
+            path: path.to_path_buf(),
+            source,
+        })?;
     Ok((meta.mtime(), meta.mtime_nsec()))
 }
 
 /// The file system's own idea of now, by way of the change time, which nobody can set.
-fn mtime_now(path: &Path) -> Result<(i64, i64), WorkspaceError> {
-    let meta = path.symlink_metadata().map_err(|source| WorkspaceError::Stat {
-        path: path.to_path_buf(),
-        source,
-    })?;
+fn mtime_now(path: &Path) -> Result<Moment, WorkspaceError> {
+    let meta = path
+        .symlink_metadata()
+        .map_err(|source| WorkspaceError::Stat {
+            path: path.to_path_buf(),
+            source,
+        })?;
     Ok((meta.ctime(), meta.ctime_nsec()))
 }
 
 /// Replaces the index of a git folder in a copy; the folder keeps its times.
-fn write_index(git_dir: &Path, bytes: Vec<u8>, mtime: (i64, i64)) -> Result<(), WorkspaceError> {
+fn write_index(git_dir: &Path, bytes: Vec<u8>, mtime: Moment) -> Result<(), WorkspaceError> {
     use std::io::Write;
     let path = git_dir.join("index");
     let stat = |source| WorkspaceError::Stat {
@@ -445,7 +532,8 @@ fn write_index(git_dir: &Path, bytes: Vec<u8>, mtime: (i64, i64)) -> Result<(), 
         .open(&path)
         .map_err(write)?;
     file.write_all(&bytes).map_err(write)?;
-    file.set_permissions(<fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(mode)).map_err(write)?;
+    file.set_permissions(<fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(mode))
+        .map_err(write)?;
     drop(file);
     carry::set_mtime(&path, mtime)?;
     carry::set_times(git_dir, &folder)
@@ -462,7 +550,9 @@ fn same_copy(first: &Manifest, second: &Manifest) -> Result<(), WorkspaceError> 
     };
     let comparable = |manifest: &Manifest, path: &Path, entry: &Entry| {
         let is_index = path.file_name().is_some_and(|n| n == "index")
-            && path.parent().is_some_and(|dir| manifest.git_dirs().iter().any(|d| d == dir));
+            && path
+                .parent()
+                .is_some_and(|dir| manifest.git_dirs().iter().any(|d| d == dir));
         let mut entry = entry.clone();
         entry.inode = 0;
         entry.ctime = (0, 0);
@@ -475,7 +565,11 @@ fn same_copy(first: &Manifest, second: &Manifest) -> Result<(), WorkspaceError> 
         }
         entry
     };
-    let paths: BTreeSet<&PathBuf> = first.entries().keys().chain(second.entries().keys()).collect();
+    let paths: BTreeSet<&PathBuf> = first
+        .entries()
+        .keys()
+        .chain(second.entries().keys())
+        .collect();
     for path in paths {
         match (first.get(path), second.get(path)) {
             (Some(a), Some(b)) if comparable(first, path, a) == comparable(second, path, b) => {}
@@ -485,7 +579,9 @@ fn same_copy(first: &Manifest, second: &Manifest) -> Result<(), WorkspaceError> 
         }
     }
     for (dir, old) in &first.git {
-        if second.git.get(dir).is_none_or(|new| new.index != old.index || new.refs != old.refs || new.config != old.config) {
+        if second.git.get(dir).is_none_or(|new| {
+            new.index != old.index || new.refs != old.refs || new.config != old.config
+        }) {
             return differs(dir, "what the git folder means");
         }
     }

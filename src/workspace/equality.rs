@@ -94,7 +94,10 @@ pub fn restored(before: &Manifest, after: &Manifest) -> Vec<Residue> {
         let by_meaning = before
             .git_dir_of(path)
             .filter(|dir| before.git.contains_key(*dir))
-            .is_some_and(|dir| path.strip_prefix(dir).is_ok_and(|inner| means_more_than_bytes(inner, old, new)));
+            .is_some_and(|dir| {
+                path.strip_prefix(dir)
+                    .is_ok_and(|inner| means_more_than_bytes(inner, old, new))
+            });
         if by_meaning {
             continue;
         }
@@ -111,7 +114,9 @@ pub fn restored(before: &Manifest, after: &Manifest) -> Vec<Residue> {
                 for kind in compare(old, new) {
                     match kind {
                         ChangeKind::Content => note(Difference::Content),
-                        ChangeKind::Executable if old.kind == FileKind::File => note(Difference::Executable),
+                        ChangeKind::Executable if old.kind == FileKind::File => {
+                            note(Difference::Executable)
+                        }
                         ChangeKind::Owner => note(Difference::Owner),
                         ChangeKind::Xattr => note(Difference::Xattr),
                         ChangeKind::Flags => note(Difference::Flags),
@@ -142,11 +147,16 @@ pub fn restored(before: &Manifest, after: &Manifest) -> Vec<Residue> {
 }
 
 fn all_paths<'m>(before: &'m Manifest, after: &'m Manifest) -> BTreeSet<&'m Path> {
-    before.entries().keys().chain(after.entries().keys()).map(PathBuf::as_path).collect()
+    before
+        .entries()
+        .keys()
+        .chain(after.entries().keys())
+        .map(PathBuf::as_path)
+        .collect()
 }
 
 /// In what two entries of one path differ.
-fn compare(old: &Entry, new: &Entry) -> Vec<ChangeKind> {
+pub(super) fn compare(old: &Entry, new: &Entry) -> Vec<ChangeKind> {
     let mut kinds = Vec::new();
     let mut note = |differs: bool, kind| {
         if differs {
@@ -169,7 +179,10 @@ fn compare(old: &Entry, new: &Entry) -> Vec<ChangeKind> {
     note((old.uid, old.gid) != (new.uid, new.gid), ChangeKind::Owner);
     note(old.xattrs != new.xattrs, ChangeKind::Xattr);
     note(old.flags != new.flags, ChangeKind::Flags);
-    note((old.mtime, old.ctime) != (new.mtime, new.ctime), ChangeKind::Times);
+    note(
+        (old.mtime, old.ctime) != (new.mtime, new.ctime),
+        ChangeKind::Times,
+    );
     note(old.inode != new.inode, ChangeKind::Inode);
     kinds
 }
@@ -177,7 +190,9 @@ fn compare(old: &Entry, new: &Entry) -> Vec<ChangeKind> {
 /// Whether a path inside a git folder is compared by what it means, and not as a file.
 fn means_more_than_bytes(inner: &Path, old: Option<&Entry>, new: Option<&Entry>) -> bool {
     let mut parts = inner.components().map(|c| c.as_os_str());
-    let Some(first) = parts.next() else { return true };
+    let Some(first) = parts.next() else {
+        return true;
+    };
     let single = parts.next().is_none();
     match first.as_bytes() {
         b"objects" => {
@@ -186,15 +201,40 @@ fn means_more_than_bytes(inner: &Path, old: Option<&Entry>, new: Option<&Entry>)
                 || name.ends_with(b".pack")
                 || name.ends_with(b".idx");
             // Packing may take object files away; it never changes the bytes of one.
-            !(object && old.zip(new).is_some_and(|(old, new)| old.sha256 != new.sha256))
+            !(object
+                && old
+                    .zip(new)
+                    .is_some_and(|(old, new)| old.sha256 != new.sha256))
+        }
+        // Git's scratch for the message of the last commit, which the commit itself holds.
+        b"COMMIT_EDITMSG" => {
+            single
+                && [old, new]
+                    .into_iter()
+                    .flatten()
+                    .all(|e| e.kind == FileKind::File)
         }
         // Derived from the refs for dumb servers; git writes it when it packs.
         b"info" if inner == Path::new("info/refs") => true,
-        b"refs" | b"logs" => [old, new].into_iter().flatten().all(|e| matches!(e.kind, FileKind::File | FileKind::Folder)),
+        b"refs" | b"logs" => [old, new]
+            .into_iter()
+            .flatten()
+            .all(|e| matches!(e.kind, FileKind::File | FileKind::Folder)),
         b"packed-refs" | b"index" | b"config" | b"config.worktree" => {
-            single && [old, new].into_iter().flatten().all(|e| e.kind == FileKind::File)
+            single
+                && [old, new]
+                    .into_iter()
+                    .flatten()
+                    .all(|e| e.kind == FileKind::File)
         }
-        _ => single && is_pseudo_ref(first) && [old, new].into_iter().flatten().all(|e| e.kind != FileKind::Folder),
+        _ => {
+            single
+                && is_pseudo_ref(first)
+                && [old, new]
+                    .into_iter()
+                    .flatten()
+                    .all(|e| e.kind != FileKind::Folder)
+        }
     }
 }
 
@@ -212,7 +252,9 @@ fn compare_git(dir: &Path, old: &GitState, new: &GitState, found: &mut BTreeSet<
         }
     }
     for (name, log) in &old.reflogs {
-        if name != Path::new("logs/refs/stash") && !new.reflogs.get(name).is_some_and(|l| l.starts_with(log)) {
+        if name != Path::new("logs/refs/stash")
+            && !new.reflogs.get(name).is_some_and(|l| l.starts_with(log))
+        {
             note(name, Difference::Reflog);
         }
     }
@@ -230,5 +272,134 @@ fn compare_git(dir: &Path, old: &GitState, new: &GitState, found: &mut BTreeSet<
     }
     if !old.objects.is_subset(&new.objects) {
         note(Path::new("objects"), Difference::Objects);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn file() -> Entry {
+        Entry {
+            kind: FileKind::File,
+            mode: 0o644,
+            uid: 1,
+            gid: 1,
+            size: 3,
+            mtime: (10, 0),
+            ctime: (10, 0),
+            inode: 7,
+            links: 1,
+            device: 0,
+            target: None,
+            sha256: Some([1; 32]),
+            blob: Some([1; 20]),
+            xattrs: BTreeMap::new(),
+            flags: Some(0),
+            unreadable: None,
+        }
+    }
+
+    #[test]
+    fn each_field_has_its_kind_of_change() {
+        type Row<'a> = (&'a str, &'a dyn Fn(&mut Entry), &'a [ChangeKind]);
+        let rows: [Row<'_>; 16] = [
+            ("nothing", &|_| {}, &[]),
+            (
+                "bytes",
+                &|e| e.sha256 = Some([2; 32]),
+                &[ChangeKind::Content],
+            ),
+            ("kind", &|e| e.kind = FileKind::Fifo, &[ChangeKind::Content]),
+            ("device", &|e| e.device = 5, &[ChangeKind::Content]),
+            (
+                "target",
+                &|e| e.target = Some("x".into()),
+                &[ChangeKind::Content],
+            ),
+            ("x", &|e| e.mode = 0o755, &[ChangeKind::Executable]),
+            (
+                "x of others",
+                &|e| e.mode = 0o645,
+                &[ChangeKind::Executable],
+            ),
+            ("read bit", &|e| e.mode = 0o600, &[ChangeKind::Mode]),
+            ("set-uid", &|e| e.mode = 0o4644, &[ChangeKind::Mode]),
+            ("owner", &|e| e.uid = 2, &[ChangeKind::Owner]),
+            ("group", &|e| e.gid = 2, &[ChangeKind::Owner]),
+            (
+                "xattr",
+                &|e| drop(e.xattrs.insert("user.a".into(), vec![])),
+                &[ChangeKind::Xattr],
+            ),
+            ("flags", &|e| e.flags = Some(0x40), &[ChangeKind::Flags]),
+            ("mtime", &|e| e.mtime = (10, 1), &[ChangeKind::Times]),
+            ("ctime", &|e| e.ctime = (11, 0), &[ChangeKind::Times]),
+            ("inode", &|e| e.inode = 8, &[ChangeKind::Inode]),
+        ];
+        for (name, act, expected) in rows {
+            let mut new = file();
+            act(&mut new);
+            assert_eq!(compare(&file(), &new), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_nobody_could_read_count_as_changed_once_the_inode_was() {
+        let blind = |ctime| Entry {
+            sha256: None,
+            ctime,
+            ..file()
+        };
+        assert_eq!(compare(&blind((10, 0)), &blind((10, 0))), []);
+        let moved = compare(&blind((10, 0)), &blind((11, 0)));
+        assert!(moved.contains(&ChangeKind::Content), "{moved:?}");
+    }
+
+    #[test]
+    fn a_git_folder_goes_by_meaning_only_where_it_has_one() {
+        let entry = file();
+        let changed = Entry {
+            sha256: Some([2; 32]),
+            ..file()
+        };
+        let link = Entry {
+            kind: FileKind::Symlink,
+            ..file()
+        };
+        let object = format!("objects/ab/{}", "c".repeat(38));
+        let rows = [
+            ("config", Some(&entry), Some(&changed), true),
+            ("config", Some(&entry), Some(&link), false),
+            ("index", Some(&entry), None, true),
+            ("refs/heads/a", None, Some(&entry), true),
+            ("refs/heads", Some(&entry), Some(&link), false),
+            ("logs/HEAD", Some(&entry), None, true),
+            ("HEAD", Some(&entry), Some(&changed), true),
+            ("MERGE_HEAD", None, Some(&entry), true),
+            (
+                "objects/info/commit-graph",
+                Some(&entry),
+                Some(&changed),
+                true,
+            ),
+            (object.as_str(), Some(&entry), None, true),
+            (object.as_str(), Some(&entry), Some(&changed), false),
+            ("info/refs", None, Some(&entry), true),
+            ("info/exclude", Some(&entry), Some(&changed), false),
+            ("info/attributes", None, Some(&entry), false),
+            ("hooks/pre-commit", None, Some(&entry), false),
+            ("hooks/config", None, Some(&entry), false),
+            ("worktrees/a/HEAD", Some(&entry), None, false),
+            ("index.lock", None, Some(&entry), false),
+        ];
+        for (path, old, new, expected) in rows {
+            assert_eq!(
+                means_more_than_bytes(Path::new(path), old, new),
+                expected,
+                "{path}"
+            );
+        }
     }
 }

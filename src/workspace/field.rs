@@ -29,10 +29,12 @@ impl FieldRepo {
     /// belongs to another user and `trust_owner` is not set; when its format cannot be reproduced
     /// (SHA-256 objects, reftable, partial clone, split index, a work tree set elsewhere).
     pub fn discover(dir: &Path, trust_owner: bool) -> Result<FieldRepo, WorkspaceError> {
-        let start = dir.canonicalize().map_err(|source| WorkspaceError::Missing {
-            path: dir.to_path_buf(),
-            source,
-        })?;
+        let start = dir
+            .canonicalize()
+            .map_err(|source| WorkspaceError::Missing {
+                path: dir.to_path_buf(),
+                source,
+            })?;
         if !start.is_dir() {
             return Err(WorkspaceError::NotAFolder { path: start });
         }
@@ -116,10 +118,12 @@ fn locate(start: &Path) -> Result<(PathBuf, PathBuf), WorkspaceError> {
             continue;
         };
         if meta.is_dir() {
-            let git_dir = marker.canonicalize().map_err(|source| WorkspaceError::Stat {
-                path: marker.clone(),
-                source,
-            })?;
+            let git_dir = marker
+                .canonicalize()
+                .map_err(|source| WorkspaceError::Stat {
+                    path: marker.clone(),
+                    source,
+                })?;
             // Like git, go on upwards where a folder only has the name.
             if is_git_dir(&git_dir) {
                 return Ok((folder.to_path_buf(), git_dir));
@@ -143,7 +147,8 @@ fn locate(start: &Path) -> Result<(PathBuf, PathBuf), WorkspaceError> {
 fn is_git_dir(path: &Path) -> bool {
     let head = path.join("HEAD");
     (head.is_file() || head.is_symlink())
-        && (path.join("objects").is_dir() && path.join("refs").is_dir() || path.join("commondir").is_file())
+        && (path.join("objects").is_dir() && path.join("refs").is_dir()
+            || path.join("commondir").is_file())
 }
 
 fn common_dir_of(git_dir: &Path) -> Result<PathBuf, WorkspaceError> {
@@ -155,7 +160,9 @@ fn common_dir_of(git_dir: &Path) -> Result<PathBuf, WorkspaceError> {
         path: file.clone(),
         source,
     })?;
-    let text = String::from_utf8_lossy(&bytes).trim_end_matches(['\n', '\r']).to_owned();
+    let text = String::from_utf8_lossy(&bytes)
+        .trim_end_matches(['\n', '\r'])
+        .to_owned();
     let target = git_dir.join(&text);
     target.canonicalize().map_err(|e| WorkspaceError::GitFile {
         path: file,
@@ -195,7 +202,10 @@ fn check_format(top: &Path, git_dir: &Path, common_dir: &Path) -> Result<(), Wor
     for name in ["objects", "refs", "packed-refs", "config", "index", "logs"] {
         let path = common_dir.join(name);
         if path.is_symlink() {
-            return Err(unsupported(format!("{} is a symbolic link; use `git worktree` instead", path.display())));
+            return Err(unsupported(format!(
+                "{} is a symbolic link; use `git worktree` instead",
+                path.display()
+            )));
         }
     }
     let path = common_dir.join("config");
@@ -252,7 +262,9 @@ fn check_format(top: &Path, git_dir: &Path, common_dir: &Path) -> Result<(), Wor
     if let Some(worktree) = worktree.filter(|_| git_dir == common_dir)
         && git_dir.join(&worktree).canonicalize().ok().as_deref() != Some(top)
     {
-        return Err(unsupported(format!("core.worktree puts its work tree at {worktree}")));
+        return Err(unsupported(format!(
+            "core.worktree puts its work tree at {worktree}"
+        )));
     }
     if git_dir == common_dir && config.get_bool("core.bare").unwrap_or(false) {
         return Err(WorkspaceError::Bare {

@@ -30,6 +30,9 @@ pub(crate) enum IndexMeaning {
     Opaque(Vec<u8>),
 }
 
+/// Name and value of a config line; a name alone means true.
+pub(crate) type Setting = (Vec<u8>, Option<Vec<u8>>);
+
 /// The meaning of one git folder.
 #[derive(Clone, Debug)]
 pub(crate) struct GitState {
@@ -39,7 +42,7 @@ pub(crate) struct GitState {
     pub(crate) reflogs: BTreeMap<PathBuf, Vec<u8>>,
     pub(crate) index: IndexMeaning,
     /// Config file to its values in order, or `None` when libgit2 cannot read it.
-    pub(crate) config: BTreeMap<PathBuf, Option<Vec<(Vec<u8>, Option<Vec<u8>>)>>>,
+    pub(crate) config: BTreeMap<PathBuf, Option<Vec<Setting>>>,
     /// Names of all objects that can be read.
     pub(crate) objects: Arc<HashSet<Oid>>,
 }
@@ -56,10 +59,17 @@ impl GitState {
     ///
     /// `earlier` is the state of the same folder before; `objects_kept` says that no file of its
     /// objects was changed or removed since, so that what could be read still can.
-    pub(crate) fn read(git_dir: &Path, earlier: Option<&GitState>, objects_kept: bool) -> Result<GitState, WorkspaceError> {
+    pub(crate) fn read(
+        git_dir: &Path,
+        earlier: Option<&GitState>,
+        objects_kept: bool,
+    ) -> Result<GitState, WorkspaceError> {
         let mut refs = packed_refs(git_dir);
         let mut reflogs = BTreeMap::new();
-        for entry in walkdir::WalkDir::new(git_dir.join("refs")).into_iter().flatten() {
+        for entry in walkdir::WalkDir::new(git_dir.join("refs"))
+            .into_iter()
+            .flatten()
+        {
             read_ref(git_dir, entry.path(), &mut refs);
         }
         for entry in std::fs::read_dir(git_dir).into_iter().flatten().flatten() {
@@ -67,9 +77,15 @@ impl GitState {
                 read_ref(git_dir, &entry.path(), &mut refs);
             }
         }
-        for entry in walkdir::WalkDir::new(git_dir.join("logs")).into_iter().flatten() {
+        for entry in walkdir::WalkDir::new(git_dir.join("logs"))
+            .into_iter()
+            .flatten()
+        {
             if entry.file_type().is_file()
-                && let (Ok(bytes), Ok(name)) = (content::read(entry.path()), entry.path().strip_prefix(git_dir))
+                && let (Ok(bytes), Ok(name)) = (
+                    content::read(entry.path()),
+                    entry.path().strip_prefix(git_dir),
+                )
             {
                 reflogs.insert(name.to_path_buf(), bytes);
             }
@@ -91,15 +107,22 @@ impl GitState {
 
     /// The reflog of the stash, newest last; empty when there is none.
     pub(crate) fn stash_log(&self) -> &[u8] {
-        self.reflogs.get(Path::new("logs/refs/stash")).map_or(&[], Vec::as_slice)
+        self.reflogs
+            .get(Path::new("logs/refs/stash"))
+            .map_or(&[], Vec::as_slice)
     }
 }
 
 fn read_ref(git_dir: &Path, path: &Path, refs: &mut BTreeMap<PathBuf, Vec<u8>>) {
-    let Ok(name) = path.strip_prefix(git_dir) else { return };
-    let Ok(meta) = path.symlink_metadata() else { return };
+    let Ok(name) = path.strip_prefix(git_dir) else {
+        return;
+    };
+    let Ok(meta) = path.symlink_metadata() else {
+        return;
+    };
     let value = if meta.is_symlink() {
-        path.read_link().map(|t| [b"link: ", t.as_os_str().as_bytes()].concat())
+        path.read_link()
+            .map(|t| [b"link: ", t.as_os_str().as_bytes()].concat())
     } else if meta.is_file() {
         content::read(path)
     } else {
@@ -112,11 +135,16 @@ fn read_ref(git_dir: &Path, path: &Path, refs: &mut BTreeMap<PathBuf, Vec<u8>>) 
 
 fn packed_refs(git_dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let bytes = content::read(&git_dir.join("packed-refs")).unwrap_or_default();
-    let lines = bytes.split(|b| *b == b'\n').filter(|l| !matches!(l.first(), None | Some(b'#' | b'^')));
+    let lines = bytes
+        .split(|b| *b == b'\n')
+        .filter(|l| !matches!(l.first(), None | Some(b'#' | b'^')));
     lines
         .filter_map(|line| {
             let space = line.iter().position(|b| *b == b' ')?;
-            Some((PathBuf::from(OsStr::from_bytes(&line[space + 1..])), line[..space].to_vec()))
+            Some((
+                PathBuf::from(OsStr::from_bytes(&line[space + 1..])),
+                line[..space].to_vec(),
+            ))
         })
         .collect()
 }
@@ -144,7 +172,7 @@ fn read_index(path: &Path) -> IndexMeaning {
     }
 }
 
-fn values(path: &Path) -> Option<Vec<(Vec<u8>, Option<Vec<u8>>)>> {
+fn values(path: &Path) -> Option<Vec<Setting>> {
     if !path.symlink_metadata().ok()?.is_file() {
         return None;
     }
@@ -170,12 +198,18 @@ pub(crate) fn open_objects(objects: &Path) -> Result<Odb<'static>, WorkspaceErro
         source,
     };
     let odb = Odb::new().map_err(fail)?;
-    let text = objects.to_str().ok_or_else(|| fail(git2::Error::from_str("the temp path is not UTF-8")))?;
+    let text = objects
+        .to_str()
+        .ok_or_else(|| fail(git2::Error::from_str("the temp path is not UTF-8")))?;
     odb.add_disk_alternate(text).map_err(fail)?;
     Ok(odb)
 }
 
-fn read_objects(objects: &Path, earlier: Option<&GitState>, kept: bool) -> Result<Arc<HashSet<Oid>>, WorkspaceError> {
+fn read_objects(
+    objects: &Path,
+    earlier: Option<&GitState>,
+    kept: bool,
+) -> Result<Arc<HashSet<Oid>>, WorkspaceError> {
     // A linked worktree's own folder has none.
     if !objects.is_dir() {
         return Ok(Arc::default());

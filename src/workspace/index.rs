@@ -33,7 +33,11 @@ pub(crate) struct StatData {
 
 impl StatData {
     // The index keeps the low 32 bits of each field.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the index keeps the low 32 bits of each field")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the index keeps the low 32 bits of each field"
+    )]
     fn of(meta: &Metadata) -> StatData {
         StatData {
             ctime: (meta.ctime() as u32, meta.ctime_nsec() as u32),
@@ -49,7 +53,8 @@ impl StatData {
     /// Whether git would take the file for unchanged. The device is no part of it; a nanosecond
     /// part of 0 was not recorded by the writer.
     fn agrees(&self, now: &StatData) -> bool {
-        let time = |old: (u32, u32), new: (u32, u32)| old.0 == new.0 && (old.1 == 0 || old.1 == new.1);
+        let time =
+            |old: (u32, u32), new: (u32, u32)| old.0 == new.0 && (old.1 == 0 || old.1 == new.1);
         time(self.mtime, now.mtime)
             && time(self.ctime, now.ctime)
             && self.ino == now.ino
@@ -141,7 +146,9 @@ impl IndexFile {
             for (i, field) in fields.iter_mut().enumerate() {
                 *field = word(&bytes, offset + 4 * i)?;
             }
-            let oid = bytes.get(offset + 40..offset + 60).ok_or("an entry is cut off")?;
+            let oid = bytes
+                .get(offset + 40..offset + 60)
+                .ok_or("an entry is cut off")?;
             let first = half(&bytes, offset + 60)?;
             at = offset + 62;
             let mut second = 0;
@@ -151,16 +158,26 @@ impl IndexFile {
             }
             if version == 4 {
                 let strip = varint(&bytes, &mut at)?;
-                let keep = name.len().checked_sub(strip).ok_or("a name is cut too far")?;
+                let keep = name
+                    .len()
+                    .checked_sub(strip)
+                    .ok_or("a name is cut too far")?;
                 name.truncate(keep);
             } else {
                 name.clear();
             }
             let rest = bytes.get(at..end).ok_or("an entry is cut off")?;
-            let length = rest.iter().position(|b| *b == 0).ok_or("a name does not end")?;
+            let length = rest
+                .iter()
+                .position(|b| *b == 0)
+                .ok_or("a name does not end")?;
             name.extend_from_slice(&rest[..length]);
             at += length;
-            at = if version == 4 { at + 1 } else { offset + (at - offset + 8) / 8 * 8 };
+            at = if version == 4 {
+                at + 1
+            } else {
+                offset + (at - offset + 8) / 8 * 8
+            };
             entries.push(IndexEntry {
                 path: PathBuf::from(OsString::from_vec(name.clone())),
                 stage: (first >> 12 & 3) as u8,
@@ -196,7 +213,11 @@ impl IndexFile {
         if at != end {
             return Err("its length does not fit".to_owned());
         }
-        Ok(IndexFile { bytes, entries, extensions })
+        Ok(IndexFile {
+            bytes,
+            entries,
+            extensions,
+        })
     }
 
     /// Gives every entry for which `settles` says so the stat data of its file below `root`.
@@ -213,7 +234,10 @@ impl IndexFile {
             if !entry.is_submodule() {
                 latest = latest.max(Some(i64::from(entry.stat.mtime.0)));
             }
-            if entry.stage != 0 || !(entry.is_file() || entry.is_symlink()) || entry.is_intent_to_add() {
+            if entry.stage != 0
+                || !(entry.is_file() || entry.is_symlink())
+                || entry.is_intent_to_add()
+            {
                 continue;
             }
             let file = root.join(&entry.path);
@@ -224,7 +248,14 @@ impl IndexFile {
                 continue;
             }
             let now = StatData::of(&meta);
-            let words = [now.ctime.0, now.ctime.1, now.mtime.0, now.mtime.1, now.dev, now.ino];
+            let words = [
+                now.ctime.0,
+                now.ctime.1,
+                now.mtime.0,
+                now.mtime.1,
+                now.dev,
+                now.ino,
+            ];
             for (i, value) in words.into_iter().enumerate() {
                 put(&mut self.bytes, entry.offset + 4 * i, value);
             }
@@ -239,10 +270,19 @@ impl IndexFile {
     /// Drops the untracked cache, which names folders by their stat data and would be rebuilt,
     /// and with it the table of extensions, whose digest covers it.
     pub(crate) fn drop_untracked_cache(&mut self) {
-        if !self.extensions.iter().any(|(signature, _)| signature == b"UNTR") {
+        if !self
+            .extensions
+            .iter()
+            .any(|(signature, _)| signature == b"UNTR")
+        {
             return;
         }
-        for (_, range) in self.extensions.iter().rev().filter(|(s, _)| matches!(s, b"UNTR" | b"EOIE" | b"IEOT")) {
+        for (_, range) in self
+            .extensions
+            .iter()
+            .rev()
+            .filter(|(s, _)| matches!(s, b"UNTR" | b"EOIE" | b"IEOT"))
+        {
             self.bytes.drain(range.clone());
         }
         self.extensions.clear();
@@ -269,12 +309,16 @@ fn kind_agrees(entry: &IndexEntry, meta: &Metadata) -> bool {
 
 fn word(bytes: &[u8], at: usize) -> Result<u32, String> {
     let field = bytes.get(at..at + 4).and_then(|b| b.try_into().ok());
-    field.map(u32::from_be_bytes).ok_or_else(|| "it is cut off".to_owned())
+    field
+        .map(u32::from_be_bytes)
+        .ok_or_else(|| "it is cut off".to_owned())
 }
 
 fn half(bytes: &[u8], at: usize) -> Result<u16, String> {
     let field = bytes.get(at..at + 2).and_then(|b| b.try_into().ok());
-    field.map(u16::from_be_bytes).ok_or_else(|| "it is cut off".to_owned())
+    field
+        .map(u16::from_be_bytes)
+        .ok_or_else(|| "it is cut off".to_owned())
 }
 
 fn put(bytes: &mut [u8], at: usize, value: u32) {

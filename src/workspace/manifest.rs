@@ -82,7 +82,11 @@ impl Manifest {
     /// Reads the same tree again. The bytes of a file are read again when its size, times, inode or
     /// mode differ, or when it is in `written`: files that were opened for writing (relative to
     /// the root), since a mapped write need not show in the times.
-    pub fn retake(&self, root: &Path, written: &BTreeSet<PathBuf>) -> Result<Manifest, WorkspaceError> {
+    pub fn retake(
+        &self,
+        root: &Path,
+        written: &BTreeSet<PathBuf>,
+    ) -> Result<Manifest, WorkspaceError> {
         Manifest::read(root, self.git_dirs.clone(), Some(self), written)
     }
 
@@ -108,7 +112,10 @@ impl Manifest {
 
     /// The git folder that holds `path`, if one does.
     pub fn git_dir_of(&self, path: &Path) -> Option<&Path> {
-        self.git_dirs.iter().map(PathBuf::as_path).find(|dir| path.starts_with(dir))
+        self.git_dirs
+            .iter()
+            .map(PathBuf::as_path)
+            .find(|dir| path.starts_with(dir))
     }
 
     fn read(
@@ -119,12 +126,19 @@ impl Manifest {
     ) -> Result<Manifest, WorkspaceError> {
         let mut entries = BTreeMap::new();
         let mut notes = Vec::new();
-        for found in walkdir::WalkDir::new(root).follow_links(false).sort_by_file_name() {
+        for found in walkdir::WalkDir::new(root)
+            .follow_links(false)
+            .sort_by_file_name()
+        {
             let (full, meta) = match found.and_then(|e| e.metadata().map(|m| (e.into_path(), m))) {
                 Ok(pair) => pair,
                 Err(error) if error.path().is_some_and(|p| p != root) => {
                     let path = error.path().unwrap_or(root);
-                    let path = path.strip_prefix(root).unwrap_or(path).display().to_string();
+                    let path = path
+                        .strip_prefix(root)
+                        .unwrap_or(path)
+                        .display()
+                        .to_string();
                     notes.push(format!("{path}: {error}"));
                     continue;
                 }
@@ -136,7 +150,9 @@ impl Manifest {
                 }
             };
             let path = full.strip_prefix(root).unwrap_or(&full).to_path_buf();
-            let known = earlier.filter(|_| !written.contains(&path)).and_then(|m| m.entries.get(&path));
+            let known = earlier
+                .filter(|_| !written.contains(&path))
+                .and_then(|m| m.entries.get(&path));
             let entry = read_entry(&full, &meta, known)?;
             if let Some(why) = &entry.unreadable {
                 notes.push(format!("{}: {why}", path.display()));
@@ -149,7 +165,8 @@ impl Manifest {
                 continue;
             }
             let before = earlier.and_then(|m| m.git.get(dir));
-            let kept = earlier.is_some_and(|m| same_below(&m.entries, &entries, &dir.join("objects")));
+            let kept =
+                earlier.is_some_and(|m| same_below(&m.entries, &entries, &dir.join("objects")));
             git.insert(dir.clone(), GitState::read(&root.join(dir), before, kept)?);
         }
         Ok(Manifest {
@@ -162,15 +179,27 @@ impl Manifest {
 }
 
 /// Whether every file below `folder` that was there before is there with the same bytes.
-fn same_below(before: &BTreeMap<PathBuf, Entry>, after: &BTreeMap<PathBuf, Entry>, folder: &Path) -> bool {
+fn same_below(
+    before: &BTreeMap<PathBuf, Entry>,
+    after: &BTreeMap<PathBuf, Entry>,
+    folder: &Path,
+) -> bool {
     before
         .range(folder.to_path_buf()..)
         .take_while(|(path, _)| path.starts_with(folder))
         .filter(|(_, old)| old.kind == FileKind::File)
-        .all(|(path, old)| after.get(path).is_some_and(|new| new.sha256 == old.sha256 && new.sha256.is_some()))
+        .all(|(path, old)| {
+            after
+                .get(path)
+                .is_some_and(|new| new.sha256 == old.sha256 && new.sha256.is_some())
+        })
 }
 
-fn read_entry(full: &Path, meta: &Metadata, known: Option<&Entry>) -> Result<Entry, WorkspaceError> {
+fn read_entry(
+    full: &Path,
+    meta: &Metadata,
+    known: Option<&Entry>,
+) -> Result<Entry, WorkspaceError> {
     use std::os::unix::ffi::OsStrExt;
     let kind = kind_of(meta);
     let mut entry = Entry {
@@ -211,7 +240,9 @@ fn read_entry(full: &Path, meta: &Metadata, known: Option<&Entry>) -> Result<Ent
         match known.filter(|k| k.sha256.is_some() && k.same_stat(meta)) {
             Some(known) => (entry.sha256, entry.blob) = (known.sha256, known.blob),
             None => match content::digests(full) {
-                Ok(digests) => (entry.sha256, entry.blob) = (Some(digests.sha256), Some(digests.blob)),
+                Ok(digests) => {
+                    (entry.sha256, entry.blob) = (Some(digests.sha256), Some(digests.blob))
+                }
                 Err(error) => entry.unreadable = Some(format!("cannot be read: {error}")),
             },
         }

@@ -15,10 +15,16 @@ pub struct States {
 
 impl States {
     /// From what each path is by itself; folders get the gravest state of what they hold.
-    pub(crate) fn from_paths<'p>(paths: impl Iterator<Item = (&'p Path, FileKind, PathState)>) -> States {
+    pub(crate) fn from_paths<'p>(
+        paths: impl Iterator<Item = (&'p Path, FileKind, PathState)>,
+    ) -> States {
         let mut states = States::default();
         for (path, kind, state) in paths {
-            let own = if kind == FileKind::Folder && state != PathState::GitInternal { PathState::Clean } else { state };
+            let own = if kind == FileKind::Folder && state != PathState::GitInternal {
+                PathState::Clean
+            } else {
+                state
+            };
             states.add(path, own);
         }
         states
@@ -41,7 +47,9 @@ impl States {
             match part {
                 Component::Normal(name) => plain.push(name),
                 Component::CurDir => {}
-                Component::Prefix(_) | Component::RootDir | Component::ParentDir => return PathState::NotInClone,
+                Component::Prefix(_) | Component::RootDir | Component::ParentDir => {
+                    return PathState::NotInClone;
+                }
             }
         }
         self.map.get(&plain).copied().unwrap_or(PathState::Absent)
@@ -49,13 +57,18 @@ impl States {
 
     /// All paths with their states, sorted.
     pub fn iter(&self) -> impl Iterator<Item = (&Path, PathState)> {
-        self.map.iter().map(|(path, state)| (path.as_path(), *state))
+        self.map
+            .iter()
+            .map(|(path, state)| (path.as_path(), *state))
     }
 
     fn add(&mut self, path: &Path, state: PathState) {
         let mut at = Some(path);
         while let Some(current) = at {
-            let slot = self.map.entry(current.to_path_buf()).or_insert(PathState::Clean);
+            let slot = self
+                .map
+                .entry(current.to_path_buf())
+                .or_insert(PathState::Clean);
             if gravity(state) > gravity(*slot) {
                 *slot = state;
             } else if current != path {

@@ -15,6 +15,7 @@ use calibrun_sandbox::FileKind;
 use git2::{AttrCheckFlags, AttrValue, ObjectType, Repository};
 
 use super::index::{IndexEntry, IndexFile};
+use super::manifest::Moment;
 use super::{PathState, WorkspaceError, content};
 
 /// One path of the work tree.
@@ -77,19 +78,24 @@ pub(crate) fn kind_of(meta: &Metadata) -> FileKind {
 }
 
 /// Reads and parses the index of a git folder; a missing one is empty (`None`).
-pub(crate) fn read_index(git_dir: &Path) -> Result<Option<(IndexFile, (i64, i64))>, WorkspaceError> {
+pub(crate) fn read_index(git_dir: &Path) -> Result<Option<(IndexFile, Moment)>, WorkspaceError> {
     let path = git_dir.join("index");
     let meta = match path.symlink_metadata() {
         Ok(meta) => meta,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(source) => return Err(WorkspaceError::Stat { path, source }),
     };
-    let bytes = content::read(&path).map_err(|source| WorkspaceError::Read { path: path.clone(), source })?;
+    let bytes = content::read(&path).map_err(|source| WorkspaceError::Read {
+        path: path.clone(),
+        source,
+    })?;
     match IndexFile::parse(bytes) {
         Ok(index) => Ok(Some((index, (meta.mtime(), meta.mtime_nsec())))),
         Err(what) => Err(WorkspaceError::Unsupported {
             path,
-            what: format!("its index is not understood: {what}; `git update-index --no-split-index` or `git reset` may help"),
+            what: format!(
+                "its index is not understood: {what}; `git update-index --no-split-index` or `git reset` may help"
+            ),
         }),
     }
 }
@@ -116,10 +122,20 @@ pub(crate) fn read_git_file(path: &Path) -> Result<PathBuf, WorkspaceError> {
         path: path.to_path_buf(),
         what: what.to_owned(),
     };
-    let text = bytes.strip_prefix(b"gitdir: ").ok_or_else(|| fail("it does not begin with `gitdir: `"))?;
-    let end = text.iter().rposition(|b| !matches!(b, b'\n' | b'\r')).map_or(0, |i| i + 1);
-    let target = path.parent().unwrap_or(path).join(OsStr::from_bytes(&text[..end]));
-    target.canonicalize().map_err(|e| fail(&format!("{}: {e}", target.display())))
+    let text = bytes
+        .strip_prefix(b"gitdir: ")
+        .ok_or_else(|| fail("it does not begin with `gitdir: `"))?;
+    let end = text
+        .iter()
+        .rposition(|b| !matches!(b, b'\n' | b'\r'))
+        .map_or(0, |i| i + 1);
+    let target = path
+        .parent()
+        .unwrap_or(path)
+        .join(OsStr::from_bytes(&text[..end]));
+    target
+        .canonicalize()
+        .map_err(|e| fail(&format!("{}: {e}", target.display())))
 }
 
 struct Context {
@@ -130,7 +146,7 @@ struct Context {
     index: BTreeMap<PathBuf, IndexEntry>,
     conflicts: BTreeSet<PathBuf>,
     head: BTreeMap<PathBuf, ([u8; 20], u32)>,
-    index_mtime: (i64, i64),
+    index_mtime: Moment,
     file_mode: bool,
     auto_crlf: bool,
     seen: BTreeSet<PathBuf>,
@@ -167,7 +183,10 @@ impl Context {
         })?;
         let file_mode = config.get_bool("core.filemode").unwrap_or(true);
         let auto_crlf = match config.get_string("core.autocrlf") {
-            Ok(value) => value.eq_ignore_ascii_case("input") || config.get_bool("core.autocrlf").unwrap_or(false),
+            Ok(value) => {
+                value.eq_ignore_ascii_case("input")
+                    || config.get_bool("core.autocrlf").unwrap_or(false)
+            }
             Err(_) => false,
         };
         Ok(Context {
@@ -199,7 +218,10 @@ impl Context {
         let Some(entry) = self.index.get(path) else {
             return PathState::Uncommitted;
         };
-        if entry.is_intent_to_add() || self.conflicts.contains(path) || !self.same_as_index(entry, meta) {
+        if entry.is_intent_to_add()
+            || self.conflicts.contains(path)
+            || !self.same_as_index(entry, meta)
+        {
             return PathState::Uncommitted;
         }
         match self.head.get(path) {
@@ -212,7 +234,9 @@ impl Context {
         let file = self.top.join(&entry.path);
         if entry.is_symlink() {
             return meta.file_type().is_symlink()
-                && file.read_link().is_ok_and(|t| content::blob_of(t.as_os_str().as_bytes()) == entry.oid);
+                && file
+                    .read_link()
+                    .is_ok_and(|t| content::blob_of(t.as_os_str().as_bytes()) == entry.oid);
         }
         if !entry.is_file() || !meta.is_file() {
             return false;
@@ -231,7 +255,9 @@ impl Context {
     /// Whether the bytes are the entry's once git has converted them on their way in.
     fn same_when_converted(&self, entry: &IndexEntry, file: &Path, meta: &Metadata) -> bool {
         let attribute = |name: &str| {
-            let value = self.repo.get_attr_bytes(&entry.path, name, AttrCheckFlags::FILE_THEN_INDEX);
+            let value =
+                self.repo
+                    .get_attr_bytes(&entry.path, name, AttrCheckFlags::FILE_THEN_INDEX);
             match AttrValue::from_bytes(value.unwrap_or(None)) {
                 AttrValue::String(text) => Some(text.as_bytes().to_vec()),
                 AttrValue::Bytes(bytes) => Some(bytes.to_vec()),
@@ -269,14 +295,21 @@ impl Context {
 
     /// Whether something in the commit or index is missing from the other or from the work tree.
     fn has_absences(&self) -> bool {
-        let sparse: Vec<&Path> = self.index.values().filter(|e| e.mode == 0o40_000).map(|e| e.path.as_path()).collect();
+        let sparse: Vec<&Path> = self
+            .index
+            .values()
+            .filter(|e| e.mode == 0o40_000)
+            .map(|e| e.path.as_path())
+            .collect();
         let unindexed = self.head.keys().any(|path| {
             !self.index.contains_key(path)
                 && !self.conflicts.contains(path)
                 && !sparse.iter().any(|folder| path.starts_with(folder))
         });
         let missing = self.index.values().any(|entry| {
-            (entry.is_file() || entry.is_symlink()) && !entry.skips_worktree() && !self.seen.contains(&entry.path)
+            (entry.is_file() || entry.is_symlink())
+                && !entry.skips_worktree()
+                && !self.seen.contains(&entry.path)
         });
         unindexed || missing || !self.conflicts.is_empty()
     }
@@ -303,10 +336,12 @@ fn list_tree(
 
 /// Walks the work tree of the repo whose git folder is `git_dir`.
 pub(crate) fn survey(git_dir: &Path, top: &Path) -> Result<Survey, WorkspaceError> {
-    let meta = top.symlink_metadata().map_err(|source| WorkspaceError::Stat {
-        path: top.to_path_buf(),
-        source,
-    })?;
+    let meta = top
+        .symlink_metadata()
+        .map_err(|source| WorkspaceError::Stat {
+            path: top.to_path_buf(),
+            source,
+        })?;
     let mut walk = Walk {
         whole_top: top,
         git_dir,
@@ -326,12 +361,22 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn push(&mut self, path: PathBuf, meta: &Metadata, state: PathState, ignored_root: Option<Arc<Path>>) {
+    fn push(
+        &mut self,
+        path: PathBuf,
+        meta: &Metadata,
+        state: PathState,
+        ignored_root: Option<Arc<Path>>,
+    ) {
         let kind = kind_of(meta);
         self.found.items.push(Item {
             path,
             kind,
-            size: if kind == FileKind::File { meta.len() } else { 0 },
+            size: if kind == FileKind::File {
+                meta.len()
+            } else {
+                0
+            },
             state,
             ignored_root,
         });
@@ -339,15 +384,19 @@ impl Walk<'_> {
 
     /// Names in a folder, sorted; a folder that cannot be listed is noted.
     fn names(&mut self, whole: &Path) -> Vec<std::ffi::OsString> {
-        let listed = std::fs::read_dir(self.whole_top.join(whole))
-            .and_then(|dir| dir.map(|e| e.map(|e| e.file_name())).collect::<Result<Vec<_>, _>>());
+        let listed = std::fs::read_dir(self.whole_top.join(whole)).and_then(|dir| {
+            dir.map(|e| e.map(|e| e.file_name()))
+                .collect::<Result<Vec<_>, _>>()
+        });
         match listed {
             Ok(mut names) => {
                 names.sort();
                 names
             }
             Err(error) => {
-                self.found.unreadable.push(format!("{}/: cannot be listed: {error}", whole.display()));
+                self.found
+                    .unreadable
+                    .push(format!("{}/: cannot be listed: {error}", whole.display()));
                 Vec::new()
             }
         }
@@ -357,20 +406,29 @@ impl Walk<'_> {
         match self.whole_top.join(whole).symlink_metadata() {
             Ok(meta) => Some(meta),
             Err(error) => {
-                self.found.unreadable.push(format!("{}: cannot be looked at: {error}", whole.display()));
+                self.found
+                    .unreadable
+                    .push(format!("{}: cannot be looked at: {error}", whole.display()));
                 None
             }
         }
     }
 
-    fn folder(&mut self, context: &mut Context, rel: &Path, ignored: Option<Arc<Path>>) -> Result<(), WorkspaceError> {
+    fn folder(
+        &mut self,
+        context: &mut Context,
+        rel: &Path,
+        ignored: Option<Arc<Path>>,
+    ) -> Result<(), WorkspaceError> {
         for name in self.names(&context.prefix.join(rel)) {
             let inner = rel.join(&name);
             let whole = context.prefix.join(&inner);
             if whole == Path::new(".git") {
                 continue;
             }
-            let Some(meta) = self.meta(&whole) else { continue };
+            let Some(meta) = self.meta(&whole) else {
+                continue;
+            };
             if name == ".git" {
                 self.git_entry(&whole, &meta, ignored.clone());
             } else if meta.is_dir() {
@@ -378,17 +436,35 @@ impl Walk<'_> {
                 if inner_ignored.is_none() && context.is_ignored(&inner, true) {
                     inner_ignored = Some(Arc::from(whole.as_path()));
                 }
-                self.push(whole.clone(), &meta, PathState::Clean, inner_ignored.clone());
-                let entry = context.index.get(&inner).filter(|e| e.is_submodule()).cloned();
+                self.push(
+                    whole.clone(),
+                    &meta,
+                    PathState::Clean,
+                    inner_ignored.clone(),
+                );
+                let entry = context
+                    .index
+                    .get(&inner)
+                    .filter(|e| e.is_submodule())
+                    .cloned();
                 let nested = inner_ignored.is_none() || entry.is_some();
-                if nested && self.whole_top.join(&whole).join(".git").symlink_metadata().is_ok() {
-                    context.dirty |= self.nested_repo(&whole, entry.as_ref(), context.head.get(&inner))?;
+                if nested
+                    && self
+                        .whole_top
+                        .join(&whole)
+                        .join(".git")
+                        .symlink_metadata()
+                        .is_ok()
+                {
+                    context.dirty |=
+                        self.nested_repo(&whole, entry.as_ref(), context.head.get(&inner))?;
                 } else {
                     self.folder(context, &inner, inner_ignored)?;
                 }
             } else {
                 context.seen.insert(inner.clone());
-                let tracked = context.index.contains_key(&inner) || context.conflicts.contains(&inner);
+                let tracked =
+                    context.index.contains_key(&inner) || context.conflicts.contains(&inner);
                 let (state, root) = if tracked {
                     (context.tracked(&inner, &meta), None)
                 } else if ignored.is_some() {
@@ -416,11 +492,21 @@ impl Walk<'_> {
     ) -> Result<bool, WorkspaceError> {
         let top = self.whole_top.join(whole);
         let marker = top.join(".git");
-        let git_dir = if marker.is_dir() { marker.canonicalize().ok() } else { read_git_file(&marker).ok() };
-        let inside = git_dir.filter(|dir| dir.starts_with(self.whole_top) || dir.starts_with(self.git_dir));
+        let git_dir = if marker.is_dir() {
+            marker.canonicalize().ok()
+        } else {
+            read_git_file(&marker).ok()
+        };
+        let inside =
+            git_dir.filter(|dir| dir.starts_with(self.whole_top) || dir.starts_with(self.git_dir));
         let context = inside.and_then(|dir| {
             let context = Context::open(&dir, &top, whole.to_path_buf()).ok()?;
-            let commit = context.repo.head().and_then(|h| h.peel_to_commit()).ok()?.id();
+            let commit = context
+                .repo
+                .head()
+                .and_then(|h| h.peel_to_commit())
+                .ok()?
+                .id();
             Some((context, commit))
         });
         let Some((mut context, commit)) = context else {
@@ -444,7 +530,10 @@ impl Walk<'_> {
     fn in_clone(&self, path: &Path) -> Option<PathBuf> {
         match path.strip_prefix(self.git_dir) {
             Ok(inner) => Some(Path::new(".git").join(inner)),
-            Err(_) => path.strip_prefix(self.whole_top).ok().map(Path::to_path_buf),
+            Err(_) => path
+                .strip_prefix(self.whole_top)
+                .ok()
+                .map(Path::to_path_buf),
         }
     }
 
@@ -452,7 +541,9 @@ impl Walk<'_> {
     fn plain_folder(&mut self, whole: &Path, state: PathState) -> Result<(), WorkspaceError> {
         for name in self.names(whole) {
             let inner = whole.join(&name);
-            let Some(meta) = self.meta(&inner) else { continue };
+            let Some(meta) = self.meta(&inner) else {
+                continue;
+            };
             if name == ".git" {
                 self.git_entry(&inner, &meta, None);
             } else if meta.is_dir() {
@@ -467,13 +558,19 @@ impl Walk<'_> {
 
     /// The `.git` of a nested repo: a folder with all below it, or a file that names one.
     fn git_entry(&mut self, whole: &Path, meta: &Metadata, ignored: Option<Arc<Path>>) {
-        self.push(whole.to_path_buf(), meta, PathState::GitInternal, ignored.clone());
+        self.push(
+            whole.to_path_buf(),
+            meta,
+            PathState::GitInternal,
+            ignored.clone(),
+        );
         if meta.is_dir() {
             self.found.nested_git_dirs.push(whole.to_path_buf());
             self.git_folder(whole, ignored);
         } else {
             let target = read_git_file(&self.whole_top.join(whole));
-            let inside = target.is_ok_and(|t| t.starts_with(self.whole_top) || t.starts_with(self.git_dir));
+            let inside =
+                target.is_ok_and(|t| t.starts_with(self.whole_top) || t.starts_with(self.git_dir));
             if !inside {
                 self.found.foreign_git_files.push(whole.to_path_buf());
             }
@@ -483,8 +580,15 @@ impl Walk<'_> {
     fn git_folder(&mut self, whole: &Path, ignored: Option<Arc<Path>>) {
         for name in self.names(whole) {
             let inner = whole.join(name);
-            let Some(meta) = self.meta(&inner) else { continue };
-            self.push(inner.clone(), &meta, PathState::GitInternal, ignored.clone());
+            let Some(meta) = self.meta(&inner) else {
+                continue;
+            };
+            self.push(
+                inner.clone(),
+                &meta,
+                PathState::GitInternal,
+                ignored.clone(),
+            );
             if meta.is_dir() {
                 self.git_folder(&inner, ignored.clone());
             }

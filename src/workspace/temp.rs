@@ -112,19 +112,29 @@ impl TempRoot {
     /// could not be removed (the others are removed all the same).
     pub fn discard(&self, path: &Path) -> io::Result<()> {
         let Ok(rest) = path.strip_prefix(&self.path) else {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not below this temp root"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "not below this temp root",
+            ));
         };
         let names: Vec<&OsStr> = rest
             .components()
             .map(|c| match c {
                 Component::Normal(name) => Ok(name),
-                Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => {
-                    Err(io::Error::new(io::ErrorKind::InvalidInput, "not a plain path below this temp root"))
-                }
+                Component::Prefix(_)
+                | Component::RootDir
+                | Component::CurDir
+                | Component::ParentDir => Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "not a plain path below this temp root",
+                )),
             })
             .collect::<io::Result<_>>()?;
         let Some((last, parents)) = names.split_last() else {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the temp root itself"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the temp root itself",
+            ));
         };
         let (mut dir, device) = open_top(&self.path)?;
         for name in parents {
@@ -171,10 +181,16 @@ fn is_fast(dir: &Path, need: u64) -> bool {
 /// Whether `path` is named like a temp root; the last guard before a removal.
 fn remove_root(path: &Path) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a temp root"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "not a temp root",
+        ));
     };
     if !name.as_bytes().starts_with(PREFIX.as_bytes()) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a temp root"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "not a temp root",
+        ));
     }
     let (_, device) = open_top(path)?;
     let parent = rustix::fs::openat(CWD, parent, FOLDER, Mode::empty())?;
@@ -195,7 +211,10 @@ fn open_top(path: &Path) -> io::Result<(OwnedFd, u64)> {
 fn open_folder(dir: &OwnedFd, name: &OsStr, device: u64) -> io::Result<OwnedFd> {
     let fd = rustix::fs::openat(dir, name, FOLDER, Mode::empty())?;
     if rustix::fs::fstat(&fd)?.st_dev != device {
-        return Err(io::Error::new(io::ErrorKind::CrossesDevices, "another file system"));
+        return Err(io::Error::new(
+            io::ErrorKind::CrossesDevices,
+            "another file system",
+        ));
     }
     Ok(fd)
 }
@@ -250,7 +269,14 @@ mod tests {
         let two = TempRoot::below(base.path()).unwrap();
         assert_ne!(one.path(), two.path());
         assert_eq!(mode(one.path()), 0o700);
-        assert!(one.path().file_name().unwrap().to_str().unwrap().starts_with(PREFIX));
+        assert!(
+            one.path()
+                .file_name()
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .starts_with(PREFIX)
+        );
     }
 
     #[test]
@@ -266,7 +292,7 @@ mod tests {
         std::os::unix::fs::symlink(&outside, inner.join("link")).unwrap();
         fs::set_permissions(inner.join("file"), Permissions::from_mode(0o400)).unwrap();
         fs::set_permissions(&inner, Permissions::from_mode(0o500)).unwrap();
-        fs::set_permissions(root.path().join("a"), Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(root.path().join("a"), Permissions::from_mode(0o000)).unwrap();
         let path = root.path().to_path_buf();
         drop(root);
         assert!(!path.exists());
@@ -288,7 +314,12 @@ mod tests {
         fs::create_dir(&stranger).unwrap();
         let name = root.path().file_name().unwrap().to_os_string();
         let crooked = root.path().join("..").join("stranger");
-        for path in [&stranger, &crooked, &root.path().to_path_buf(), &base.path().join(name)] {
+        for path in [
+            &stranger,
+            &crooked,
+            &root.path().to_path_buf(),
+            &base.path().join(name),
+        ] {
             assert!(root.discard(path).is_err(), "{}", path.display());
         }
         assert!(stranger.is_dir());
