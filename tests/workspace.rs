@@ -1088,6 +1088,9 @@ fn a_write_that_leaves_no_trace_in_the_times_is_seen_when_it_is_looked_for() {
     assert_eq!(looked.entries(), now.entries());
 }
 
+/// A name, and something to do to a tree.
+type Act<'a> = (&'a str, &'a dyn Fn(&Path));
+
 /// Does something to a fresh tree and returns the residue under *restored*.
 fn residue_of(repo: &Repo, act: impl FnOnce(&Path)) -> Vec<(String, Difference)> {
     let mut workspace = repo.workspace();
@@ -1103,7 +1106,7 @@ fn residue_of(repo: &Repo, act: impl FnOnce(&Path)) -> Vec<(String, Difference)>
 #[test]
 fn restored_forgives_what_git_does_not_keep() {
     let repo = busy_repo();
-    let acts: [(&str, &dyn Fn(&Path)); 6] = [
+    let acts: [Act<'_>; 6] = [
         ("times and inode", &|top| {
             fs::copy(top.join("README"), top.join("x")).unwrap();
             fs::rename(top.join("x"), top.join("README")).unwrap();
@@ -1276,7 +1279,7 @@ fn undo_brings_back_what_history_keeps() {
     repo.write("tools/deep/er/one", "1\n");
     repo.write("tools/deep/two", "2\n");
     repo.git(&["add", "link", "dos.txt", ".gitattributes", "tools"]);
-    let acts: [(&str, &dyn Fn(&Path)); 15] = [
+    let acts: [Act<'_>; 15] = [
         ("nothing", &|_| {}),
         ("a new file", &|top| write(top.join("brand/new/file"), "x")),
         ("a removed folder of clean files", &|top| {
