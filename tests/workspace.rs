@@ -10,8 +10,8 @@ use std::process::{Command, Output};
 
 use calibrun::workspace::{
     CANARY_PREFIX, Change, ChangeKind, DEAD_ADDRESS, Difference, FieldRepo, Manifest, Options,
-    PathState, TempPlaces, Tree, UndoReport, Workspace, WorkspaceError, diff, restored, undo,
-    untouched,
+    PathState, Stage, TempPlaces, Tree, UndoReport, Workspace, WorkspaceError, diff, restored,
+    undo, untouched,
 };
 use tempfile::TempDir;
 
@@ -1462,4 +1462,48 @@ fn undo_takes_nothing_from_outside_the_tree() {
         "outside\n"
     );
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+}
+
+#[test]
+fn a_repo_that_moves_while_it_is_copied_is_refused() {
+    let repo = Repo::new();
+    let commit = |stage| {
+        if stage == Stage::Files {
+            repo.git(&["commit", "-q", "--allow-empty", "-m", "meanwhile"]);
+        }
+    };
+    let moved = Workspace::prepare(&repo.field(), &repo.options(), &commit).unwrap_err();
+    assert!(
+        matches!(moved, WorkspaceError::ChangedMeanwhile { .. }),
+        "{moved}"
+    );
+    assert_eq!(
+        fs::read_dir(repo.options().places.slow).unwrap().count(),
+        0,
+        "the temp root is gone"
+    );
+    assert!(Workspace::prepare(&repo.field(), &repo.options(), &|_| {}).is_ok());
+}
+
+#[test]
+fn links_in_the_git_folder_lead_no_write_out_of_the_copy() {
+    let repo = Repo::new();
+    let shared = repo.base.path().join("shared-exclude");
+    write(&shared, "*.tmp\n");
+    fs::remove_file(repo.top.join(".git/info/exclude")).unwrap();
+    symlink(&shared, repo.top.join(".git/info/exclude")).unwrap();
+    repo.write("a.tmp", "ignored");
+    let mut workspace = repo.workspace();
+    let tree = workspace.fresh().unwrap();
+    assert_eq!(git(&tree.root, &["status", "--porcelain"]), "");
+    assert_eq!(fs::read_to_string(&shared).unwrap(), "*.tmp\n");
+    assert_eq!(tree.states.of(Path::new("a.tmp")), PathState::Ignored);
+    let heads = repo.base.path().join("heads");
+    fs::rename(repo.top.join(".git/refs/heads"), &heads).unwrap();
+    symlink(&heads, repo.top.join(".git/refs/heads")).unwrap();
+    let refused = Workspace::prepare(&repo.field(), &repo.options(), &|_| {}).unwrap_err();
+    assert!(
+        matches!(refused, WorkspaceError::Unsupported { .. }),
+        "{refused}"
+    );
 }
