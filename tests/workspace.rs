@@ -1507,3 +1507,41 @@ fn links_in_the_git_folder_lead_no_write_out_of_the_copy() {
         "{refused}"
     );
 }
+
+#[test]
+fn a_submodule_is_judged_and_brought_back_by_its_own_history() {
+    let library = Repo::new();
+    let repo = Repo::new();
+    let from = library.top.to_str().unwrap();
+    repo.git(&[
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "--quiet",
+        "add",
+        from,
+        "lib",
+    ]);
+    repo.git(&["commit", "-qm", "with a submodule"]);
+    let report = undone(&repo, |top| {
+        fs::remove_file(top.join("lib/README")).unwrap();
+        fs::set_permissions(
+            top.join("lib/scripts/run.sh"),
+            Permissions::from_mode(0o644),
+        )
+        .unwrap();
+        git(&top.join("lib"), &["add", "README"]);
+        git(&top.join("lib"), &["tag", "extra"]);
+    });
+    assert_eq!(report.residue, []);
+    let report = undone(&repo, |top| {
+        git(&top.join("lib"), &["config", "core.abbrev", "12"]);
+        git(&top.join("lib"), &["branch", "-m", "other"]);
+    });
+    let lost = |path: &str| report.residue.iter().any(|r| r.path == Path::new(path));
+    assert!(
+        lost(".git/modules/lib/logs/refs/heads/main"),
+        "{:?}",
+        report.residue
+    );
+}
