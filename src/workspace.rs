@@ -18,10 +18,12 @@ mod field;
 mod gitstate;
 mod index;
 mod manifest;
+mod reach;
 mod seed;
 mod state;
 mod survey;
 mod temp;
+mod undo;
 
 pub use canary::PREFIX as CANARY_PREFIX;
 pub use clone::DEAD_ADDRESS;
@@ -33,6 +35,7 @@ pub use manifest::{Entry, Manifest, Moment};
 pub use seed::seed_repo;
 pub use state::States;
 pub use temp::{PREFIX as TEMP_PREFIX, TempPlaces, TempRoot};
+pub use undo::{UndoReport, undo};
 
 use std::path::PathBuf;
 

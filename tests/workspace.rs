@@ -10,7 +10,8 @@ use std::process::{Command, Output};
 
 use calibrun::workspace::{
     CANARY_PREFIX, Change, ChangeKind, DEAD_ADDRESS, Difference, FieldRepo, Manifest, Options,
-    PathState, TempPlaces, Tree, Workspace, WorkspaceError, diff, restored, untouched,
+    PathState, Stage, TempPlaces, Tree, UndoReport, Workspace, WorkspaceError, diff, restored,
+    undo, untouched,
 };
 use tempfile::TempDir;
 
@@ -1087,6 +1088,9 @@ fn a_write_that_leaves_no_trace_in_the_times_is_seen_when_it_is_looked_for() {
     assert_eq!(looked.entries(), now.entries());
 }
 
+/// A name, and something to do to a tree.
+type Act<'a> = (&'a str, &'a dyn Fn(&Path));
+
 /// Does something to a fresh tree and returns the residue under *restored*.
 fn residue_of(repo: &Repo, act: impl FnOnce(&Path)) -> Vec<(String, Difference)> {
     let mut workspace = repo.workspace();
@@ -1102,7 +1106,7 @@ fn residue_of(repo: &Repo, act: impl FnOnce(&Path)) -> Vec<(String, Difference)>
 #[test]
 fn restored_forgives_what_git_does_not_keep() {
     let repo = busy_repo();
-    let acts: [(&str, &dyn Fn(&Path)); 6] = [
+    let acts: [Act<'_>; 6] = [
         ("times and inode", &|top| {
             fs::copy(top.join("README"), top.join("x")).unwrap();
             fs::rename(top.join("x"), top.join("README")).unwrap();
@@ -1240,5 +1244,304 @@ fn a_forged_object_is_no_object() {
             .iter()
             .any(|(path, what)| path == ".git/objects" && *what == Difference::Objects),
         "{found:?}"
+    );
+}
+
+/// Does something to a fresh tree and undoes it.
+fn undone(repo: &Repo, act: impl FnOnce(&Path)) -> UndoReport {
+    let mut workspace = repo.workspace();
+    let tree = workspace.fresh().unwrap();
+    act(&tree.root);
+    let report = undo(&tree, &tree.baseline, &retake(&tree)).unwrap();
+    assert_eq!(report.residue, restored(&tree.baseline, &report.after));
+    // From outside, with git's own eyes.
+    if report.residue.is_empty() {
+        let pristine = workspace.pristine();
+        for args in [
+            &["status", "--porcelain"][..],
+            &["for-each-ref"],
+            &["stash", "list"],
+            &["diff"],
+            &["diff", "--cached"],
+        ] {
+            assert_eq!(git(&tree.root, args), git(pristine, args), "git {args:?}");
+        }
+    }
+    report
+}
+
+#[test]
+fn undo_brings_back_what_history_keeps() {
+    let repo = busy_repo();
+    symlink("README", repo.top.join("link")).unwrap();
+    repo.write("dos.txt", "a\r\nb\r\n");
+    repo.write(".gitattributes", "dos.txt text eol=crlf\n");
+    repo.write("tools/deep/er/one", "1\n");
+    repo.write("tools/deep/two", "2\n");
+    repo.git(&["add", "link", "dos.txt", ".gitattributes", "tools"]);
+    let acts: [Act<'_>; 15] = [
+        ("nothing", &|_| {}),
+        ("a new file", &|top| write(top.join("brand/new/file"), "x")),
+        ("a removed folder of clean files", &|top| {
+            fs::remove_dir_all(top.join("tools/deep")).unwrap()
+        }),
+        ("a removed empty folder", &|top| {
+            fs::remove_dir_all(top.join("empty")).unwrap()
+        }),
+        ("a changed clean file", &|top| {
+            fs::write(top.join("stashed.txt"), "other").unwrap()
+        }),
+        ("a removed file with converted line ends", &|top| {
+            fs::remove_file(top.join("dos.txt")).unwrap()
+        }),
+        ("a lost executable bit", &|top| {
+            fs::set_permissions(top.join("scripts/run.sh"), Permissions::from_mode(0o644)).unwrap();
+        }),
+        ("a link turned elsewhere", &|top| {
+            fs::remove_file(top.join("link")).unwrap();
+            symlink("/etc/passwd", top.join("link")).unwrap();
+        }),
+        ("a file that became a folder", &|top| {
+            fs::remove_file(top.join("stashed.txt")).unwrap();
+            write(top.join("stashed.txt/inner"), "x");
+        }),
+        ("a stash of everything", &|top| {
+            drop(git(top, &["stash", "push", "-qu"]))
+        }),
+        ("a commit", &|top| {
+            drop(git(top, &["commit", "-qam", "all"]))
+        }),
+        ("another branch and tags", &|top| {
+            git(top, &["tag", "extra"]);
+            git(top, &["tag", "-a", "-m", "x", "more"]);
+            git(top, &["branch", "extra"]);
+            git(top, &["pack-refs", "--all"]);
+        }),
+        ("a merge of what is there already", &|top| {
+            drop(git(top, &["merge", "-q", "topic"]))
+        }),
+        ("a new setting", &|top| {
+            drop(git(top, &["config", "calibrun.test", "1"]))
+        }),
+        ("a new hook", &|top| {
+            write(top.join(".git/hooks/pre-push"), "x")
+        }),
+    ];
+    for (name, act) in acts {
+        let report = undone(&repo, |top| act(top));
+        assert_eq!(report.residue, [], "{name}");
+    }
+}
+
+#[test]
+fn undo_cannot_bring_back_what_history_never_had() {
+    let repo = busy_repo();
+    type Row<'a> = (&'a dyn Fn(&Path), &'a str, Difference);
+    let rows: [Row<'_>; 14] = [
+        (
+            &|top| fs::remove_file(top.join("untracked/file.txt")).unwrap(),
+            "untracked/file.txt",
+            Difference::Removed,
+        ),
+        (
+            &|top| fs::write(top.join("noise.log"), "").unwrap(),
+            "noise.log",
+            Difference::Content,
+        ),
+        (
+            &|top| drop(git(top, &["checkout", "src/lib.txt"])),
+            "src/lib.txt",
+            Difference::Content,
+        ),
+        (
+            &|top| drop(git(top, &["reset", "-q", "--hard"])),
+            "new.txt",
+            Difference::Removed,
+        ),
+        (
+            &|top| drop(git(top, &["clean", "-fdqx"])),
+            "build/out/product",
+            Difference::Removed,
+        ),
+        (
+            &|top| drop(git(top, &["reset", "-q"])),
+            ".git/index",
+            Difference::Index,
+        ),
+        (
+            &|top| drop(git(top, &["stash", "clear"])),
+            ".git/logs/refs/stash",
+            Difference::Stash,
+        ),
+        (
+            &|top| drop(git(top, &["tag", "-d", "v2"])),
+            ".git/refs/tags/v2",
+            Difference::Ref,
+        ),
+        (
+            &|top| drop(git(top, &["config", "user.name", "Other"])),
+            ".git/config",
+            Difference::Config,
+        ),
+        (
+            &|top| drop(git(top, &["config", "--unset", "user.email"])),
+            ".git/config",
+            Difference::Config,
+        ),
+        (
+            &|top| fs::remove_dir_all(top.join(".git/logs")).unwrap(),
+            ".git/logs/HEAD",
+            Difference::Reflog,
+        ),
+        (
+            &|top| fs::remove_dir_all(top.join(".git")).unwrap(),
+            ".git",
+            Difference::Removed,
+        ),
+        (
+            &|top| fs::write(top.join(".git/info/exclude"), "*\n").unwrap(),
+            ".git/info/exclude",
+            Difference::Content,
+        ),
+        (
+            &|top| {
+                fs::set_permissions(
+                    top.join("untracked/file.txt"),
+                    Permissions::from_mode(0o755),
+                )
+                .unwrap()
+            },
+            "untracked/file.txt",
+            Difference::Executable,
+        ),
+    ];
+    for (act, path, what) in rows {
+        let report = undone(&repo, |top| act(top));
+        let found = report
+            .residue
+            .iter()
+            .any(|r| r.path == Path::new(path) && r.what == what);
+        assert!(found, "{path} {what:?}: {:?}", report.residue);
+    }
+}
+
+#[test]
+fn undo_takes_nothing_from_outside_the_tree() {
+    let repo = busy_repo();
+    let outside = repo.base.path().join("outside");
+    write(outside.join("lib.txt"), "outside\n");
+    let pristine = std::cell::RefCell::new(PathBuf::new());
+    let report = undone(&repo, |top| {
+        // Objects borrowed from elsewhere, and a folder that leads out.
+        *pristine.borrow_mut() = repo.top.join(".git/objects");
+        fs::remove_dir_all(top.join(".git/objects")).unwrap();
+        fs::create_dir_all(top.join(".git/objects/info")).unwrap();
+        write(
+            top.join(".git/objects/info/alternates"),
+            &format!("{}\n", pristine.borrow().display()),
+        );
+        fs::remove_file(top.join("stashed.txt")).unwrap();
+        fs::remove_dir_all(top.join("src")).unwrap();
+        symlink(&outside, top.join("src")).unwrap();
+    });
+    let has = |path: &str, what| {
+        report
+            .residue
+            .iter()
+            .any(|r| r.path == Path::new(path) && r.what == what)
+    };
+    assert!(
+        has(".git/objects", Difference::Objects),
+        "{:?}",
+        report.residue
+    );
+    assert!(has("stashed.txt", Difference::Removed));
+    assert!(has("src/lib.txt", Difference::Removed));
+    assert_eq!(
+        fs::read_to_string(outside.join("lib.txt")).unwrap(),
+        "outside\n"
+    );
+    assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+}
+
+#[test]
+fn a_repo_that_moves_while_it_is_copied_is_refused() {
+    let repo = Repo::new();
+    let commit = |stage| {
+        if stage == Stage::Files {
+            repo.git(&["commit", "-q", "--allow-empty", "-m", "meanwhile"]);
+        }
+    };
+    let moved = Workspace::prepare(&repo.field(), &repo.options(), &commit).unwrap_err();
+    assert!(
+        matches!(moved, WorkspaceError::ChangedMeanwhile { .. }),
+        "{moved}"
+    );
+    assert_eq!(
+        fs::read_dir(repo.options().places.slow).unwrap().count(),
+        0,
+        "the temp root is gone"
+    );
+    assert!(Workspace::prepare(&repo.field(), &repo.options(), &|_| {}).is_ok());
+}
+
+#[test]
+fn links_in_the_git_folder_lead_no_write_out_of_the_copy() {
+    let repo = Repo::new();
+    let shared = repo.base.path().join("shared-exclude");
+    write(&shared, "*.tmp\n");
+    fs::remove_file(repo.top.join(".git/info/exclude")).unwrap();
+    symlink(&shared, repo.top.join(".git/info/exclude")).unwrap();
+    repo.write("a.tmp", "ignored");
+    let mut workspace = repo.workspace();
+    let tree = workspace.fresh().unwrap();
+    assert_eq!(git(&tree.root, &["status", "--porcelain"]), "");
+    assert_eq!(fs::read_to_string(&shared).unwrap(), "*.tmp\n");
+    assert_eq!(tree.states.of(Path::new("a.tmp")), PathState::Ignored);
+    let heads = repo.base.path().join("heads");
+    fs::rename(repo.top.join(".git/refs/heads"), &heads).unwrap();
+    symlink(&heads, repo.top.join(".git/refs/heads")).unwrap();
+    let refused = Workspace::prepare(&repo.field(), &repo.options(), &|_| {}).unwrap_err();
+    assert!(
+        matches!(refused, WorkspaceError::Unsupported { .. }),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_submodule_is_judged_and_brought_back_by_its_own_history() {
+    let library = Repo::new();
+    let repo = Repo::new();
+    let from = library.top.to_str().unwrap();
+    repo.git(&[
+        "-c",
+        "protocol.file.allow=always",
+        "submodule",
+        "--quiet",
+        "add",
+        from,
+        "lib",
+    ]);
+    repo.git(&["commit", "-qm", "with a submodule"]);
+    let report = undone(&repo, |top| {
+        fs::remove_file(top.join("lib/README")).unwrap();
+        fs::set_permissions(
+            top.join("lib/scripts/run.sh"),
+            Permissions::from_mode(0o644),
+        )
+        .unwrap();
+        git(&top.join("lib"), &["add", "README"]);
+        git(&top.join("lib"), &["tag", "extra"]);
+    });
+    assert_eq!(report.residue, []);
+    let report = undone(&repo, |top| {
+        git(&top.join("lib"), &["config", "core.abbrev", "12"]);
+        git(&top.join("lib"), &["branch", "-m", "other"]);
+    });
+    let lost = |path: &str| report.residue.iter().any(|r| r.path == Path::new(path));
+    assert!(
+        lost(".git/modules/lib/logs/refs/heads/main"),
+        "{:?}",
+        report.residue
     );
 }

@@ -167,8 +167,11 @@ fn copy_file(
     finish(source, target, path, meta, notes)
 }
 
+/// Inode, modification time in two parts, size.
+pub(crate) type Stamp = (u64, i64, i64, u64);
+
 /// What tells cheaply that a file was written to.
-pub(crate) fn stamp(meta: &Metadata) -> (u64, i64, i64, u64) {
+pub(crate) fn stamp(meta: &Metadata) -> Stamp {
     (meta.ino(), meta.mtime(), meta.mtime_nsec(), meta.len())
 }
 

@@ -64,7 +64,7 @@ pub(crate) fn clone_git_dir(
         let mut own = carry::list(field.git_dir())?;
         own.retain(|path| {
             !WORKTREE_ONLY.iter().any(|name| path.starts_with(name))
-                && !(target.join(path).is_dir() && !path.as_os_str().is_empty())
+                && (path.as_os_str().is_empty() || !target.join(path).is_dir())
         });
         let folders: BTreeSet<&Path> = own.iter().filter_map(|p| p.parent()).collect();
         for folder in folders {

@@ -11,7 +11,7 @@ use calibrun_sandbox::FileKind;
 
 use super::carry::{self, Notes};
 use super::equality::untouched;
-use super::manifest::{Entry, Manifest};
+use super::manifest::{Entry, Manifest, Moment};
 use super::survey::{self, Survey};
 use super::{
     FieldRepo, PathState, States, TempPlaces, TempRoot, WorkspaceError, canary, clone, content,
@@ -72,7 +72,7 @@ pub struct Workspace {
     git_dirs: Vec<PathBuf>,
     states: Arc<States>,
     plan: canary::Plan,
-    index_mtime: (i64, i64),
+    index_mtime: Moment,
     notes: Notes,
     trees: u32,
     first: Option<Manifest>,
@@ -398,7 +398,7 @@ fn select<'f>(
 }
 
 /// What changes when somebody works on the repo's history: file and cheap stamp.
-fn fingerprint(field: &FieldRepo) -> Vec<(PathBuf, Option<(u64, i64, i64, u64)>)> {
+fn fingerprint(field: &FieldRepo) -> Vec<(PathBuf, Option<carry::Stamp>)> {
     let stamp = |path: PathBuf| {
         let stamp = path.symlink_metadata().ok().map(|m| carry::stamp(&m));
         (path, stamp)
@@ -454,7 +454,7 @@ fn settle_from_field(
     pristine: &Path,
     dir: &Path,
     top: &Path,
-) -> Result<Option<(i64, i64)>, WorkspaceError> {
+) -> Result<Option<Moment>, WorkspaceError> {
     let target = pristine.join(dir);
     let Some((mut index, _)) = survey::read_index(&target)? else {
         return Ok(None);
@@ -494,7 +494,7 @@ fn raw_blob(entry: &super::index::IndexEntry, file: &Path) -> Option<[u8; 20]> {
     content::digests(file).ok().map(|d| d.blob)
 }
 
-fn mtime_of(path: &Path) -> Result<(i64, i64), WorkspaceError> {
+fn mtime_of(path: &Path) -> Result<Moment, WorkspaceError> {
     let meta = path
         .symlink_metadata()
         .map_err(|source| WorkspaceError::Stat {
@@ -505,7 +505,7 @@ fn mtime_of(path: &Path) -> Result<(i64, i64), WorkspaceError> {
 }
 
 /// The file system's own idea of now, by way of the change time, which nobody can set.
-fn mtime_now(path: &Path) -> Result<(i64, i64), WorkspaceError> {
+fn mtime_now(path: &Path) -> Result<Moment, WorkspaceError> {
     let meta = path
         .symlink_metadata()
         .map_err(|source| WorkspaceError::Stat {
@@ -516,7 +516,7 @@ fn mtime_now(path: &Path) -> Result<(i64, i64), WorkspaceError> {
 }
 
 /// Replaces the index of a git folder in a copy; the folder keeps its times.
-fn write_index(git_dir: &Path, bytes: Vec<u8>, mtime: (i64, i64)) -> Result<(), WorkspaceError> {
+fn write_index(git_dir: &Path, bytes: Vec<u8>, mtime: Moment) -> Result<(), WorkspaceError> {
     use std::io::Write;
     let path = git_dir.join("index");
     let stat = |source| WorkspaceError::Stat {

@@ -156,7 +156,7 @@ fn all_paths<'m>(before: &'m Manifest, after: &'m Manifest) -> BTreeSet<&'m Path
 }
 
 /// In what two entries of one path differ.
-fn compare(old: &Entry, new: &Entry) -> Vec<ChangeKind> {
+pub(super) fn compare(old: &Entry, new: &Entry) -> Vec<ChangeKind> {
     let mut kinds = Vec::new();
     let mut note = |differs: bool, kind| {
         if differs {
@@ -205,6 +205,14 @@ fn means_more_than_bytes(inner: &Path, old: Option<&Entry>, new: Option<&Entry>)
                 && old
                     .zip(new)
                     .is_some_and(|(old, new)| old.sha256 != new.sha256))
+        }
+        // Git's scratch for the message of the last commit, which the commit itself holds.
+        b"COMMIT_EDITMSG" => {
+            single
+                && [old, new]
+                    .into_iter()
+                    .flatten()
+                    .all(|e| e.kind == FileKind::File)
         }
         // Derived from the refs for dumb servers; git writes it when it packs.
         b"info" if inner == Path::new("info/refs") => true,
@@ -264,5 +272,134 @@ fn compare_git(dir: &Path, old: &GitState, new: &GitState, found: &mut BTreeSet<
     }
     if !old.objects.is_subset(&new.objects) {
         note(Path::new("objects"), Difference::Objects);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn file() -> Entry {
+        Entry {
+            kind: FileKind::File,
+            mode: 0o644,
+            uid: 1,
+            gid: 1,
+            size: 3,
+            mtime: (10, 0),
+            ctime: (10, 0),
+            inode: 7,
+            links: 1,
+            device: 0,
+            target: None,
+            sha256: Some([1; 32]),
+            blob: Some([1; 20]),
+            xattrs: BTreeMap::new(),
+            flags: Some(0),
+            unreadable: None,
+        }
+    }
+
+    #[test]
+    fn each_field_has_its_kind_of_change() {
+        type Row<'a> = (&'a str, &'a dyn Fn(&mut Entry), &'a [ChangeKind]);
+        let rows: [Row<'_>; 16] = [
+            ("nothing", &|_| {}, &[]),
+            (
+                "bytes",
+                &|e| e.sha256 = Some([2; 32]),
+                &[ChangeKind::Content],
+            ),
+            ("kind", &|e| e.kind = FileKind::Fifo, &[ChangeKind::Content]),
+            ("device", &|e| e.device = 5, &[ChangeKind::Content]),
+            (
+                "target",
+                &|e| e.target = Some("x".into()),
+                &[ChangeKind::Content],
+            ),
+            ("x", &|e| e.mode = 0o755, &[ChangeKind::Executable]),
+            (
+                "x of others",
+                &|e| e.mode = 0o645,
+                &[ChangeKind::Executable],
+            ),
+            ("read bit", &|e| e.mode = 0o600, &[ChangeKind::Mode]),
+            ("set-uid", &|e| e.mode = 0o4644, &[ChangeKind::Mode]),
+            ("owner", &|e| e.uid = 2, &[ChangeKind::Owner]),
+            ("group", &|e| e.gid = 2, &[ChangeKind::Owner]),
+            (
+                "xattr",
+                &|e| drop(e.xattrs.insert("user.a".into(), vec![])),
+                &[ChangeKind::Xattr],
+            ),
+            ("flags", &|e| e.flags = Some(0x40), &[ChangeKind::Flags]),
+            ("mtime", &|e| e.mtime = (10, 1), &[ChangeKind::Times]),
+            ("ctime", &|e| e.ctime = (11, 0), &[ChangeKind::Times]),
+            ("inode", &|e| e.inode = 8, &[ChangeKind::Inode]),
+        ];
+        for (name, act, expected) in rows {
+            let mut new = file();
+            act(&mut new);
+            assert_eq!(compare(&file(), &new), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_nobody_could_read_count_as_changed_once_the_inode_was() {
+        let blind = |ctime| Entry {
+            sha256: None,
+            ctime,
+            ..file()
+        };
+        assert_eq!(compare(&blind((10, 0)), &blind((10, 0))), []);
+        let moved = compare(&blind((10, 0)), &blind((11, 0)));
+        assert!(moved.contains(&ChangeKind::Content), "{moved:?}");
+    }
+
+    #[test]
+    fn a_git_folder_goes_by_meaning_only_where_it_has_one() {
+        let entry = file();
+        let changed = Entry {
+            sha256: Some([2; 32]),
+            ..file()
+        };
+        let link = Entry {
+            kind: FileKind::Symlink,
+            ..file()
+        };
+        let object = format!("objects/ab/{}", "c".repeat(38));
+        let rows = [
+            ("config", Some(&entry), Some(&changed), true),
+            ("config", Some(&entry), Some(&link), false),
+            ("index", Some(&entry), None, true),
+            ("refs/heads/a", None, Some(&entry), true),
+            ("refs/heads", Some(&entry), Some(&link), false),
+            ("logs/HEAD", Some(&entry), None, true),
+            ("HEAD", Some(&entry), Some(&changed), true),
+            ("MERGE_HEAD", None, Some(&entry), true),
+            (
+                "objects/info/commit-graph",
+                Some(&entry),
+                Some(&changed),
+                true,
+            ),
+            (object.as_str(), Some(&entry), None, true),
+            (object.as_str(), Some(&entry), Some(&changed), false),
+            ("info/refs", None, Some(&entry), true),
+            ("info/exclude", Some(&entry), Some(&changed), false),
+            ("info/attributes", None, Some(&entry), false),
+            ("hooks/pre-commit", None, Some(&entry), false),
+            ("hooks/config", None, Some(&entry), false),
+            ("worktrees/a/HEAD", Some(&entry), None, false),
+            ("index.lock", None, Some(&entry), false),
+        ];
+        for (path, old, new, expected) in rows {
+            assert_eq!(
+                means_more_than_bytes(Path::new(path), old, new),
+                expected,
+                "{path}"
+            );
+        }
     }
 }

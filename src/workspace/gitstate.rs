@@ -30,6 +30,9 @@ pub(crate) enum IndexMeaning {
     Opaque(Vec<u8>),
 }
 
+/// Name and value of a config line; a name alone means true.
+pub(crate) type Setting = (Vec<u8>, Option<Vec<u8>>);
+
 /// The meaning of one git folder.
 #[derive(Clone, Debug)]
 pub(crate) struct GitState {
@@ -39,7 +42,7 @@ pub(crate) struct GitState {
     pub(crate) reflogs: BTreeMap<PathBuf, Vec<u8>>,
     pub(crate) index: IndexMeaning,
     /// Config file to its values in order, or `None` when libgit2 cannot read it.
-    pub(crate) config: BTreeMap<PathBuf, Option<Vec<(Vec<u8>, Option<Vec<u8>>)>>>,
+    pub(crate) config: BTreeMap<PathBuf, Option<Vec<Setting>>>,
     /// Names of all objects that can be read.
     pub(crate) objects: Arc<HashSet<Oid>>,
 }
@@ -169,7 +172,7 @@ fn read_index(path: &Path) -> IndexMeaning {
     }
 }
 
-fn values(path: &Path) -> Option<Vec<(Vec<u8>, Option<Vec<u8>>)>> {
+fn values(path: &Path) -> Option<Vec<Setting>> {
     if !path.symlink_metadata().ok()?.is_file() {
         return None;
     }

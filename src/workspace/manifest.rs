@@ -110,12 +110,12 @@ impl Manifest {
         &self.notes
     }
 
-    /// The git folder that holds `path`, if one does.
+    /// The innermost git folder that holds `path`, if one does.
     pub fn git_dir_of(&self, path: &Path) -> Option<&Path> {
-        self.git_dirs
-            .iter()
-            .map(PathBuf::as_path)
-            .find(|dir| path.starts_with(dir))
+        let holding = self.git_dirs.iter().map(PathBuf::as_path);
+        holding
+            .filter(|dir| path.starts_with(dir))
+            .max_by_key(|dir| dir.components().count())
     }
 
     fn read(

@@ -15,6 +15,7 @@ use calibrun_sandbox::FileKind;
 use git2::{AttrCheckFlags, AttrValue, ObjectType, Repository};
 
 use super::index::{IndexEntry, IndexFile};
+use super::manifest::Moment;
 use super::{PathState, WorkspaceError, content};
 
 /// One path of the work tree.
@@ -77,9 +78,7 @@ pub(crate) fn kind_of(meta: &Metadata) -> FileKind {
 }
 
 /// Reads and parses the index of a git folder; a missing one is empty (`None`).
-pub(crate) fn read_index(
-    git_dir: &Path,
-) -> Result<Option<(IndexFile, (i64, i64))>, WorkspaceError> {
+pub(crate) fn read_index(git_dir: &Path) -> Result<Option<(IndexFile, Moment)>, WorkspaceError> {
     let path = git_dir.join("index");
     let meta = match path.symlink_metadata() {
         Ok(meta) => meta,
@@ -147,7 +146,7 @@ struct Context {
     index: BTreeMap<PathBuf, IndexEntry>,
     conflicts: BTreeSet<PathBuf>,
     head: BTreeMap<PathBuf, ([u8; 20], u32)>,
-    index_mtime: (i64, i64),
+    index_mtime: Moment,
     file_mode: bool,
     auto_crlf: bool,
     seen: BTreeSet<PathBuf>,

@@ -292,7 +292,7 @@ mod tests {
         std::os::unix::fs::symlink(&outside, inner.join("link")).unwrap();
         fs::set_permissions(inner.join("file"), Permissions::from_mode(0o400)).unwrap();
         fs::set_permissions(&inner, Permissions::from_mode(0o500)).unwrap();
-        fs::set_permissions(root.path().join("a"), Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(root.path().join("a"), Permissions::from_mode(0o000)).unwrap();
         let path = root.path().to_path_buf();
         drop(root);
         assert!(!path.exists());
