@@ -12,9 +12,10 @@ use calibrun_sandbox::{
 };
 
 use crate::plan::{Plan, PlannedArm, entry_folders, needed_files};
-use crate::record::{ArmRecord, Controls, Observed, PassRecord, Record};
+use crate::record::{ArmRecord, Controls, Observed, PassRecord, Record, UndoOutcome};
 use crate::workspace::{
-    FieldRepo, Manifest, Options, PathState, Stage, Tree, Workspace, WorkspaceError, diff,
+    FieldRepo, Manifest, Options, PathState, Residue, Stage, Tree, UndoReport, Workspace,
+    WorkspaceError, diff, index_kept, undo, untouched,
 };
 
 /// What a caller decides about a probe.
@@ -308,12 +309,24 @@ impl Session<'_> {
         arm: &PlannedArm,
         tree: &Tree,
     ) -> Result<(PassRecord, Manifest), ProbeError> {
+        let index = tree.root.join(".git/index");
+        let before = fs::read(&index).ok();
         let run = self.execute(arm, tree, Pass::Contained)?;
         let after = tree
             .baseline
             .retake(&tree.root, &opened_for_writing(&run))?;
         let changes = diff(&tree.baseline, &after, &tree.states);
-        Ok((record(run, Pass::Contained, tree, changes), after))
+        let kept = before
+            .zip(fs::read(&index).ok())
+            .map(|(before, after)| index_kept(&before, &after, &tree.root));
+        let mut record = record(run, Pass::Contained, tree, changes);
+        record.index_kept = kept;
+        record.undo = Some(if untouched(&tree.baseline, &after) {
+            UndoOutcome::Untouched
+        } else {
+            undone(undo(tree, &tree.baseline, &after)?)
+        });
+        Ok((record, after))
     }
 
     fn execute(&mut self, arm: &PlannedArm, tree: &Tree, pass: Pass) -> Result<Run, ProbeError> {
@@ -422,12 +435,13 @@ fn record(
             path.as_ref()
                 .map_or(PathState::NotInClone, |p| tree.states.of(p))
         };
+        let reading_git = is_reading_git(&attempt.command, &run);
         Observed {
             state: state(&path),
             to_state: state(&to_path),
             path,
             to_path,
-            reading_git: false,
+            reading_git,
             attempt,
         }
     };
@@ -440,6 +454,42 @@ fn record(
         undo: None,
         index_kept: None,
     }
+}
+
+/// Commands of git that only read, but refresh the index on the side (git-status(1), BACKGROUND REFRESH).
+const REFRESHING: &[&str] = &["status", "diff", "describe"];
+
+/// Whether `command` is a git that the arm cannot have put there, running one of those.
+fn is_reading_git(command: &[OsString], run: &Run) -> bool {
+    let Some((exe, arguments)) = command.split_first() else {
+        return false;
+    };
+    let exe = Path::new(exe);
+    let own = exe.starts_with(&run.top) || run.scratch_roots().any(|root| exe.starts_with(root));
+    if own || exe.file_name().is_none_or(|name| name != "git") {
+        return false;
+    }
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        let text = argument.as_encoded_bytes();
+        match text {
+            // These take a value of their own; what -c sets could be anything, a hook of this git too.
+            b"-C" | b"--git-dir" | b"--work-tree" | b"--namespace" => {
+                arguments.next();
+            }
+            b"--no-pager" | b"-P" | b"--paginate" | b"-p" | b"--literal-pathspecs" => {}
+            _ => return REFRESHING.iter().any(|name| name.as_bytes() == text),
+        }
+    }
+    false
+}
+
+fn undone(report: UndoReport) -> UndoOutcome {
+    if report.residue.is_empty() {
+        return UndoOutcome::Proven;
+    }
+    let line = |residue: &Residue| format!("{}: {}", residue.path.display(), residue.what);
+    UndoOutcome::Residue(report.residue.iter().map(line).collect())
 }
 
 /// The user's HOME, resolved: from `home` if that is set, and it must be a folder.

@@ -203,3 +203,13 @@ pub struct Run {
     /// From execution to the end of the arm.
     pub elapsed: Duration,
 }
+
+impl Run {
+    /// Folders below which the arm could put a program of its own, besides the clone.
+    pub fn scratch_roots(&self) -> impl Iterator<Item = &std::path::Path> {
+        ["/tmp", "/var/tmp", "/dev/shm"]
+            .into_iter()
+            .map(std::path::Path::new)
+            .chain([self.tmpdir.as_path()])
+    }
+}

@@ -86,6 +86,26 @@ pub enum Difference {
     Objects,
 }
 
+impl std::fmt::Display for Difference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Difference::Created => "created",
+            Difference::Removed => "removed",
+            Difference::Content => "other content",
+            Difference::Executable => "other executable bit",
+            Difference::Owner => "other owner",
+            Difference::Xattr => "other extended attributes",
+            Difference::Flags => "other inode flags",
+            Difference::Ref => "other ref",
+            Difference::Reflog => "reflog entries lost",
+            Difference::Stash => "other stashes",
+            Difference::Index => "other index entries",
+            Difference::Config => "other config values",
+            Difference::Objects => "objects lost",
+        })
+    }
+}
+
 /// What is not as it was; empty means *restored*.
 pub fn restored(before: &Manifest, after: &Manifest) -> Vec<Residue> {
     let mut found = BTreeSet::new();

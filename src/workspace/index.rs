@@ -107,6 +107,16 @@ impl IndexEntry {
         self.mode & 0o170_000 == 0o160_000
     }
 
+    /// Whether both entries hold the same stat data.
+    pub(crate) fn has_stat_of(&self, other: &IndexEntry) -> bool {
+        self.stat == other.stat
+    }
+
+    /// Whether the stat data is that of `meta`, in every field that git compares.
+    pub(crate) fn names_stat(&self, meta: &Metadata) -> bool {
+        self.stat.agrees(&StatData::of(meta))
+    }
+
     /// Whether the stat data is that of `meta`, and from an earlier second than the index, which was
     /// written at `index_mtime` (else a later change might not show; many builds of git compare
     /// whole seconds).
@@ -218,6 +228,13 @@ impl IndexFile {
             entries,
             extensions,
         })
+    }
+
+    /// Signature and bytes of each extension.
+    pub(crate) fn extensions(&self) -> impl Iterator<Item = ([u8; 4], &[u8])> {
+        self.extensions
+            .iter()
+            .map(|(signature, range)| (*signature, &self.bytes[range.clone()]))
     }
 
     /// Gives every entry for which `settles` says so the stat data of its file below `root`.
