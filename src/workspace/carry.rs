@@ -46,7 +46,8 @@ pub(crate) fn copy_paths<'p>(
         let target = to.join(path);
         match kind_of(&meta) {
             FileKind::Folder => {
-                if !path.as_os_str().is_empty() {
+                // The top is there, and so are object folders that came by a clone.
+                if !target.symlink_metadata().is_ok_and(|meta| meta.is_dir()) {
                     make_folder(&target)?;
                 }
                 folders.push((path.to_path_buf(), meta));
@@ -176,7 +177,7 @@ pub(crate) fn stamp(meta: &Metadata) -> Stamp {
 }
 
 /// Attributes, mode and times of what is no link, in the order in which they do not undo each other.
-fn finish(
+pub(crate) fn finish(
     source: &Path,
     target: &Path,
     path: &Path,

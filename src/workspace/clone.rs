@@ -1,8 +1,8 @@
 //! Makes the clone's git folder.
 //!
-//! The files of the field's git folder are copied one by one rather than fetched: a fetch brings
-//! only what refs reach, and loses reflogs, stashes, hooks, and the form in which things lie.
-//! No object is shared with the field, and nothing of the repo is executed.
+//! Objects come by a local clone of git2 that shares no file with the field. What a clone leaves
+//! behind is carried over file by file: every ref as it lies, reflogs, stashes, hooks, config, the
+//! times of objects. Nothing of the repo is executed.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use git2::Config;
+use git2::build::{CloneLocal, RepoBuilder};
 
 use super::carry::{self, Notes};
 use super::{FieldRepo, WorkspaceError, content};
@@ -59,6 +60,20 @@ pub(crate) fn clone_git_dir(
             !main_only && !own.is_some_and(|own| path.starts_with(own))
         });
     }
+    if clone_objects(field, target)? {
+        // In place already: only their times and modes are missing.
+        let (objects, others): (Vec<_>, Vec<_>) =
+            paths.into_iter().partition(|path| is_object(path) && target.join(path).is_file());
+        for path in &objects {
+            let source = common.join(path);
+            let meta = source.symlink_metadata().map_err(|e| WorkspaceError::Stat {
+                path: source.clone(),
+                source: e,
+            })?;
+            carry::finish(&source, &target.join(path), path, &meta, notes)?;
+        }
+        paths = others;
+    }
     carry::copy_paths(common, target, paths.iter().map(PathBuf::as_path), notes)?;
     if linked {
         let mut own = carry::list(field.git_dir())?;
@@ -97,6 +112,49 @@ pub(crate) fn clone_git_dir(
         }
     }
     Ok(())
+}
+
+/// Clones the field's objects into `target` with git2, as copies and never as links.
+///
+/// `false`, with nothing in `target`, where libgit2 does not clone: it takes no repo of another
+/// owner, even a trusted one, and would bring a borrowed store's list along instead of its objects.
+/// The files are then copied like all others.
+fn clone_objects(field: &FieldRepo, target: &Path) -> Result<bool, WorkspaceError> {
+    let common = field.common_dir();
+    let Some(url) = common.to_str() else {
+        return Ok(false);
+    };
+    if common.join("objects/info/alternates").symlink_metadata().is_ok() {
+        return Ok(false);
+    }
+    let staging = target.with_extension("cloning");
+    let cloned = RepoBuilder::new().bare(true).clone_local(CloneLocal::NoLinks).clone(url, &staging);
+    let moved = match cloned {
+        Ok(repo) => {
+            drop(repo);
+            fs::rename(staging.join("objects"), target.join("objects"))
+        }
+        Err(_) => Ok(()),
+    };
+    let there = target.join("objects").is_dir();
+    if staging.symlink_metadata().is_ok() {
+        fs::remove_dir_all(&staging).map_err(|source| WorkspaceError::Remove {
+            path: staging.clone(),
+            source,
+        })?;
+    }
+    moved.map_err(|source| WorkspaceError::Write {
+        path: target.join("objects"),
+        source,
+    })?;
+    Ok(there)
+}
+
+/// Whether a path of a git folder is an object or a pack file: named by its content, so that a file
+/// of that name holds the same bytes.
+fn is_object(path: &Path) -> bool {
+    let mut parts = path.components().map(|c| c.as_os_str().as_bytes());
+    parts.next() == Some(b"objects") && parts.next().is_some_and(|name| name == b"pack" || name.len() == 2)
 }
 
 /// Bytes that the git folder takes, its alternates included.
