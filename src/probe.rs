@@ -340,7 +340,7 @@ impl Session<'_> {
             .scratch()
             .map_err(ProbeError::Scratch)?;
         let stdin = match &arm.stdin {
-            Some(file) => Stdin::File(tree.root.join(file)),
+            Some(file) => Stdin::File(file.clone()),
             None => Stdin::Null,
         };
         let job = self.job(tree, arm.argv.clone(), stdin, pass, scratch.clone());

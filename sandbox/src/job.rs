@@ -36,7 +36,8 @@ pub struct Layout {
 pub enum Stdin {
     /// `/dev/null`.
     Null,
-    /// A file, opened read-only.
+    /// A file below the top of the clone, opened read-only by the subject's own means: in its view
+    /// of the file system, so that the descriptor reaches no further than the subject does.
     File(PathBuf),
 }
 

@@ -62,14 +62,17 @@ pub(crate) fn clone_git_dir(
     }
     if clone_objects(field, target)? {
         // In place already: only their times and modes are missing.
-        let (objects, others): (Vec<_>, Vec<_>) =
-            paths.into_iter().partition(|path| is_object(path) && target.join(path).is_file());
+        let (objects, others): (Vec<_>, Vec<_>) = paths
+            .into_iter()
+            .partition(|path| is_object(path) && target.join(path).is_file());
         for path in &objects {
             let source = common.join(path);
-            let meta = source.symlink_metadata().map_err(|e| WorkspaceError::Stat {
-                path: source.clone(),
-                source: e,
-            })?;
+            let meta = source
+                .symlink_metadata()
+                .map_err(|e| WorkspaceError::Stat {
+                    path: source.clone(),
+                    source: e,
+                })?;
             carry::finish(&source, &target.join(path), path, &meta, notes)?;
         }
         paths = others;
@@ -124,11 +127,18 @@ fn clone_objects(field: &FieldRepo, target: &Path) -> Result<bool, WorkspaceErro
     let Some(url) = common.to_str() else {
         return Ok(false);
     };
-    if common.join("objects/info/alternates").symlink_metadata().is_ok() {
+    if common
+        .join("objects/info/alternates")
+        .symlink_metadata()
+        .is_ok()
+    {
         return Ok(false);
     }
     let staging = target.with_extension("cloning");
-    let cloned = RepoBuilder::new().bare(true).clone_local(CloneLocal::NoLinks).clone(url, &staging);
+    let cloned = RepoBuilder::new()
+        .bare(true)
+        .clone_local(CloneLocal::NoLinks)
+        .clone(url, &staging);
     let moved = match cloned {
         Ok(repo) => {
             drop(repo);
@@ -154,7 +164,10 @@ fn clone_objects(field: &FieldRepo, target: &Path) -> Result<bool, WorkspaceErro
 /// of that name holds the same bytes.
 fn is_object(path: &Path) -> bool {
     let mut parts = path.components().map(|c| c.as_os_str().as_bytes());
-    parts.next() == Some(b"objects") && parts.next().is_some_and(|name| name == b"pack" || name.len() == 2)
+    parts.next() == Some(b"objects")
+        && parts
+            .next()
+            .is_some_and(|name| name == b"pack" || name.len() == 2)
 }
 
 /// Bytes that the git folder takes, its alternates included.
