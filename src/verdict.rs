@@ -23,9 +23,10 @@ use std::path::PathBuf;
 use calibrun_sandbox::{Effect, Pass};
 
 use crate::contract::{Reversibility, Writes};
+use crate::declaration::VerdictSpec;
 use crate::record::{ArmName, Record};
 
-pub use channel::{Channel, Reading, VerdictSpec};
+pub use channel::Reading;
 pub use evidence::{Evidence, Harmless, Standing};
 pub use reason::{ReasonCode, verdicts_page};
 pub use reversibility::ReversibilityVerdict;

@@ -12,7 +12,7 @@ use crate::declaration::{self, Cwd, Declaration, ReadError};
 use crate::exit::ExitCode;
 use crate::plan::Plan;
 use crate::report::{DeclarationRef, Failed};
-use crate::verdict::{Channel, Claims, Expected, Question, VerdictSpec};
+use crate::verdict::{Claims, Expected, Question};
 use crate::workspace::FieldRepo;
 
 const EXAMPLES: &str = "\
@@ -155,17 +155,6 @@ pub(super) fn subject<'a>(
     folder: &'a Path,
     strict: bool,
 ) -> Subject<'a> {
-    let spec = &declaration.verdict;
-    let channel = match spec.channel {
-        declaration::Channel::Exit => Channel::Exit,
-        declaration::Channel::StdoutKey => Channel::StdoutKey,
-        declaration::Channel::Both => Channel::Both,
-    };
-    let spec = VerdictSpec {
-        channel,
-        codes: spec.codes.clone(),
-        stdout_key: spec.stdout_key.clone(),
-    };
     let constraints = &declaration.constraints;
     let claims = Claims {
         writes: constraints.writes,
@@ -178,7 +167,7 @@ pub(super) fn subject<'a>(
         plan: Plan::of_declaration(declaration),
         question: Question {
             claims,
-            expected: Expected::Declared(spec),
+            expected: Expected::Declared(declaration.verdict.clone()),
             strict,
         },
     }

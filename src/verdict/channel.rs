@@ -3,47 +3,9 @@
 //! A verdict is read from the declared channel alone. Whatever is not a declared name is a harness
 //! error, never a pass.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use calibrun_sandbox::{Output, Termination};
 
-/// Where a capability puts its verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Channel {
-    /// The exit code.
-    Exit,
-    /// A line of standard output.
-    StdoutKey,
-    /// Both, and they must agree.
-    Both,
-}
-
-impl Channel {
-    /// Every channel.
-    pub const ALL: &'static [Channel] = &[Channel::Exit, Channel::StdoutKey, Channel::Both];
-
-    /// The name as a declaration writes it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Channel::Exit => "exit",
-            Channel::StdoutKey => "stdout-key",
-            Channel::Both => "both",
-        }
-    }
-}
-
-/// Names that say that nothing ran.
-pub const NOTHING_RAN: &[&str] = &[
-    "DID_NOT_RUN",
-    "NOT_RUN",
-    "NO_TARGET",
-    "SKIPPED",
-    "UNMEASURED",
-    "NOT_CONFIGURED",
-];
-
-/// The name that says that the subject itself failed.
-pub const HARNESS_ERROR: &str = "HARNESS_ERROR";
+use crate::declaration::{Channel, NameClass, VerdictSpec};
 
 /// What the declared channel gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,36 +19,11 @@ pub enum Reading {
 impl Reading {
     /// Whether it is a declared name that says that nothing ran.
     pub fn says_nothing_ran(&self) -> bool {
-        matches!(self, Reading::Named(name) if NOTHING_RAN.contains(&name.as_str()))
+        matches!(self, Reading::Named(name) if NameClass::of(name) == NameClass::NothingRan)
     }
-}
-
-/// The declared channel, codes and key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VerdictSpec {
-    /// Where the verdict is.
-    pub channel: Channel,
-    /// Exit codes (0 to 125) and the names that they stand for.
-    pub codes: BTreeMap<u8, String>,
-    /// The key of the line of standard output, where the channel has one.
-    pub stdout_key: Option<String>,
 }
 
 impl VerdictSpec {
-    /// A channel of exit codes alone.
-    pub fn exit(codes: BTreeMap<u8, String>) -> VerdictSpec {
-        VerdictSpec {
-            channel: Channel::Exit,
-            codes,
-            stdout_key: None,
-        }
-    }
-
-    /// The declared names, sorted, each once.
-    pub fn names(&self) -> impl Iterator<Item = &String> {
-        self.codes.values().collect::<BTreeSet<_>>().into_iter()
-    }
-
     /// Reads one run.
     pub fn read(&self, termination: &Termination, stdout: &Output) -> Reading {
         let code = match termination {
@@ -185,7 +122,7 @@ mod tests {
                 (0, "PASS"),
                 (1, "FAIL"),
                 (3, "DID_NOT_RUN"),
-                (10, HARNESS_ERROR),
+                (10, crate::declaration::ReservedName::HarnessError.name()),
             ]
             .map(|(code, name)| (code, name.to_owned()))
             .into(),

@@ -2,8 +2,9 @@
 
 use calibrun_sandbox::{Gap, Layers, Mark, Pass, Termination};
 
-use super::channel::{HARNESS_ERROR, Reading};
+use super::channel::Reading;
 use super::{Expected, PassReading, Reason, ReasonCode, reading};
+use crate::declaration::NameClass;
 use crate::record::{ArmRecord, PassRecord, Record};
 
 /// The oldest Landlock ABI that knows every way of writing content (3: truncate; kernel 6.2).
@@ -174,7 +175,9 @@ fn end(arm: &ArmRecord, reading: Option<&Reading>) -> Vec<Reason> {
         (Some(reading), Some(_)) if reading.says_nothing_ran() => {
             did_not_run("its verdict says that nothing ran")
         }
-        (Some(Reading::Named(name)), Some(expect)) if name == HARNESS_ERROR => {
+        (Some(Reading::Named(name)), Some(expect))
+            if NameClass::of(name) == NameClass::HarnessError =>
+        {
             unexpected(format!("expected {expect}, and it reports its own failure"))
         }
         (Some(Reading::Named(name)), Some(expect)) if name != expect => {

@@ -7,8 +7,9 @@ use calibrun_sandbox::{
     Attempt, Effect, FileKind, Layers, Mark, Outcome, Output, Pass, Place, Run, Target, Termination,
 };
 
-use super::{Claims, Expected, Question, VerdictSpec};
+use super::{Claims, Expected, Question};
 use crate::contract::{Reversibility, Writes};
+use crate::declaration::{Channel, VerdictSpec};
 use crate::record::{ArmName, ArmRecord, Controls, Observed, PassRecord, Record, UndoOutcome};
 use crate::workspace::{Change, ChangeKind, PathState};
 
@@ -249,8 +250,9 @@ pub(crate) fn declared() -> Record {
 
 /// The codes of [`declared`].
 pub(crate) fn spec() -> VerdictSpec {
-    VerdictSpec::exit(
-        [
+    VerdictSpec {
+        channel: Channel::Exit,
+        codes: [
             (0, "PASS"),
             (1, "FAIL"),
             (3, "DID_NOT_RUN"),
@@ -258,7 +260,8 @@ pub(crate) fn spec() -> VerdictSpec {
         ]
         .map(|(code, name)| (code, name.to_owned()))
         .into(),
-    )
+        stdout_key: None,
+    }
 }
 
 impl Record {
