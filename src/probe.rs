@@ -14,8 +14,8 @@ use calibrun_sandbox::{
 use crate::plan::{Plan, PlannedArm, entry_folders, needed_files};
 use crate::record::{ArmRecord, Controls, Observed, PassRecord, Record, UndoOutcome};
 use crate::workspace::{
-    FieldRepo, Manifest, Options, PathState, Residue, Stage, Tree, UndoReport, Workspace,
-    WorkspaceError, diff, index_kept, undo, untouched,
+    FieldRepo, Manifest, Options, PathState, Stage, Tree, UndoReport, Workspace, WorkspaceError,
+    diff, index_kept, undo, untouched,
 };
 
 /// What a caller decides about a probe.
@@ -488,8 +488,7 @@ fn undone(report: UndoReport) -> UndoOutcome {
     if report.residue.is_empty() {
         return UndoOutcome::Proven;
     }
-    let line = |residue: &Residue| format!("{}: {}", residue.path.display(), residue.what);
-    UndoOutcome::Residue(report.residue.iter().map(line).collect())
+    UndoOutcome::Residue(report.residue)
 }
 
 /// The user's HOME, resolved: from `home` if that is set, and it must be a folder.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use calibrun_sandbox::{Attempt, Layers, Pass, Run};
 
-use crate::workspace::{Change, PathState};
+use crate::workspace::{Change, PathState, Residue};
 
 /// Which invocation an arm is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,9 +62,8 @@ pub enum UndoOutcome {
     Untouched,
     /// Undone from the clone's own history and index, and compared: the tree was restored.
     Proven,
-    /// Undone as far as possible; what still differs, one line each: a path relative to the clone,
-    /// and after `": "` what differs.
-    Residue(Vec<String>),
+    /// Undone as far as possible; what still differs.
+    Residue(Vec<Residue>),
     /// Not tried; the text says why.
     NotTried(String),
 }

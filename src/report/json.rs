@@ -514,7 +514,12 @@ impl PassJson {
             undo: pass.undo.as_ref().map(|undo| match undo {
                 UndoOutcome::Untouched => UndoJson::Untouched,
                 UndoOutcome::Proven => UndoJson::Proven,
-                UndoOutcome::Residue(lines) => UndoJson::Residue(lines.clone()),
+                UndoOutcome::Residue(residue) => UndoJson::Residue(
+                    residue
+                        .iter()
+                        .map(|left| format!("{}: {}", left.path.display(), left.what))
+                        .collect(),
+                ),
                 UndoOutcome::NotTried(why) => UndoJson::NotTried(why.clone()),
             }),
             residue: pass

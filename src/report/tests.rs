@@ -10,7 +10,7 @@ use super::*;
 use crate::record::{Observed, UndoOutcome};
 use crate::verdict::sample::{ask, ask_declared, at, change, command, declared, layers, on};
 use crate::verdict::{Claims, Question, judge};
-use crate::workspace::{ChangeKind, PathState};
+use crate::workspace::{ChangeKind, Difference, PathState, Residue};
 
 fn judged(record: Record, question: &Question) -> Capability {
     Capability::Judged(Box::new(Judged {
@@ -374,7 +374,10 @@ fn hostile() -> Record {
         vec![],
         vec![change(&long, ChangeKind::Content, PathState::Ignored)],
     )
-    .undone(UndoOutcome::Residue(vec!["\u{1b}c".into()]));
+    .undone(UndoOutcome::Residue(vec![Residue {
+        path: "\u{1b}c".into(),
+        what: Difference::Content,
+    }]));
     record.contained().run.termination = Termination::Exited(127);
     record.contained().run.stderr.bytes = b"one\n\x1b[31mtwo\xff\n\n\x07three\nfour\n".to_vec();
     record.not_carried = vec!["\u{1b}[1m".into()];

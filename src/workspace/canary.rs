@@ -155,7 +155,7 @@ pub(crate) fn exclude(root: &Path, plan: &Plan) -> Result<(), WorkspaceError> {
     Ok(())
 }
 
-/// Adds to a copy a branch, a tag, a commit that only a reflog names and, where there is none, a
+/// Adds to a copy a branch, a tag, a reflog entry that no history of the branch names and, where there is none, a
 /// stash; all on a root of their own, so that `git describe` and history do not meet them.
 ///
 /// A repo with stashes keeps them as they are: they are bait enough, and their order is its own.
@@ -190,7 +190,7 @@ pub(crate) fn plant_refs(root: &Path, plan: &Plan) -> Result<(), WorkspaceError>
         repo.commit(None, &who, &who, text, &tree, &parents)
     };
     let base = commit("calibrun canary", &[]).map_err(fail)?;
-    let lost = commit("calibrun canary that only a reflog names", &[base]).map_err(fail)?;
+    let lost = commit("calibrun canary that the branch has left", &[base]).map_err(fail)?;
     let index = commit("index on calibrun canary", &[base]).map_err(fail)?;
     let stash = commit("WIP on calibrun canary", &[base, index]).map_err(fail)?;
     let branch = format!("refs/heads/calibrun-canary-{}", plan.id);
@@ -204,10 +204,12 @@ pub(crate) fn plant_refs(root: &Path, plan: &Plan) -> Result<(), WorkspaceError>
     let log = line(zero, lost, "commit: canary")
         + &line(lost, base, "reset: moving to the canary's root");
     write_ref(&git_dir, &branch, base, Some(&log))?;
+    // On the commit that the branch has left: its reflog entry is the branch's alone, and yet git fsck,
+    // which may leave reflogs out, finds nothing dangling that the user's repo has not.
     write_ref(
         &git_dir,
         &format!("refs/tags/calibrun-canary-{}", plan.id),
-        base,
+        lost,
         None,
     )?;
     if repo.find_reference("refs/stash").is_err() {

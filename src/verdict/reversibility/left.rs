@@ -10,7 +10,7 @@ use super::super::gitdir::{self, GitPart};
 use super::super::{Reason, ReasonCode, Spot};
 use super::{lost, unkept};
 use crate::record::{ArmRecord, PassRecord, Record, UndoOutcome};
-use crate::workspace::{Change, ChangeKind, PathState};
+use crate::workspace::{Change, ChangeKind, Difference, PathState, Residue};
 
 /// What a contained pass left.
 pub(super) struct Left<'a> {
@@ -85,7 +85,7 @@ impl<'a> Left<'a> {
             .filter_map(|c| Some(self.at(beyond_undo(c)?, &c.path)))
             .collect();
         let undo = match &self.pass.undo {
-            Some(UndoOutcome::Residue(lines)) => self.residue(lines),
+            Some(UndoOutcome::Residue(residue)) => self.residue(residue),
             _ if !self.needs_undo() => Vec::new(),
             Some(UndoOutcome::Proven) if self.record.commit.is_some() => Vec::new(),
             Some(UndoOutcome::Proven) => vec![
@@ -104,8 +104,8 @@ impl<'a> Left<'a> {
         found
     }
 
-    fn residue(&self, lines: &[String]) -> Vec<Reason> {
-        if lines.is_empty() {
+    fn residue(&self, residue: &[Residue]) -> Vec<Reason> {
+        if residue.is_empty() {
             return vec![self.reason(ReasonCode::UndoDiffers)];
         }
         let before: BTreeMap<&Path, PathState> = self
@@ -113,18 +113,22 @@ impl<'a> Left<'a> {
             .iter()
             .map(|c| (c.path.as_path(), c.before))
             .collect();
-        lines
+        residue
             .iter()
-            .map(|line| {
-                let path = Path::new(line.split_once(": ").map_or(line.as_str(), |(p, _)| p));
+            .map(|left| {
+                let path = left.path.as_path();
                 let state = match before.get(path) {
                     Some(before) => *before,
                     None if path.iter().any(|n| n == ".git") => PathState::GitInternal,
                     None => PathState::Clean,
                 };
-                let code = lost(state, Some(path), self.pass.pass, false)
-                    .unwrap_or(ReasonCode::UndoDiffers);
-                self.at(code, path).because(line.clone())
+                let code = if is_metadata(left.what) {
+                    ReasonCode::MetadataNotKept
+                } else {
+                    lost(state, Some(path), self.pass.pass, false)
+                        .unwrap_or(ReasonCode::UndoDiffers)
+                };
+                self.at(code, path).because(left.what.to_string())
             })
             .collect()
     }
@@ -286,5 +290,22 @@ fn beyond_undo(change: &Change) -> Option<ReasonCode> {
         ChangeKind::Executable if runs_later => Some(ReasonCode::PersistsExecution),
         ChangeKind::Executable if unkept(change.before) => Some(ReasonCode::MetadataNotKept),
         ChangeKind::Executable | ChangeKind::Times | ChangeKind::Inode => None,
+    }
+}
+
+/// What no history keeps, of any file: whether it was lost cannot be shown by an undo.
+fn is_metadata(what: Difference) -> bool {
+    match what {
+        Difference::Owner | Difference::Xattr | Difference::Flags => true,
+        Difference::Created
+        | Difference::Removed
+        | Difference::Content
+        | Difference::Executable
+        | Difference::Ref
+        | Difference::Reflog
+        | Difference::Stash
+        | Difference::Index
+        | Difference::Config
+        | Difference::Objects => false,
     }
 }

@@ -6,6 +6,7 @@ use super::super::judge;
 use super::super::sample::{ask, at, change, command, declared, on};
 use super::*;
 use crate::record::{Observed, UndoOutcome};
+use crate::workspace::{self, Difference};
 use ChangeKind::{Content, Created, Executable, Flags, Inode, Mode, Removed, Times, Xattr};
 use PathState::{Absent, Clean, GitInternal, Ignored, Staged, Uncommitted, Untracked};
 use UndoOutcome::{NotTried, Proven, Residue, Untouched};
@@ -25,6 +26,14 @@ fn expect(name: &str, record: &Record, status: Status, code: ReasonCode) {
     assert_eq!(got, status, "{name}: {codes:?}");
     assert!(codes.contains(&code), "{name}: {codes:?}");
     assert_eq!(code.status(), status, "{name}");
+}
+
+/// An undo that left one thing.
+fn left(path: &str, what: Difference) -> UndoOutcome {
+    Residue(vec![workspace::Residue {
+        path: path.into(),
+        what,
+    }])
 }
 
 /// An arm that makes `observed` in both passes, and leaves `changes`.
@@ -386,19 +395,19 @@ fn commands_that_lose_something_are_contradicted() {
                 &[removes("local", Untracked)],
                 &[("local", Removed, Untracked)],
             )
-            .undone(Residue(vec!["local: it is gone".into()])),
+            .undone(left("local", Difference::Removed)),
             UntrackedLost,
         ),
         (
             "undo that misses a config value",
             both(&[], &[(".git/config", Content, GitInternal)])
-                .undone(Residue(vec![".git/config: user.email".into()])),
+                .undone(left(".git/config", Difference::Config)),
             ConfigLost,
         ),
         (
             "undo that leaves something of its own",
             both(&[], &[("src/app.py", Content, Clean)])
-                .undone(Residue(vec!["src/app.py: bytes differ".into()])),
+                .undone(left("src/app.py", Difference::Content)),
             UndoDiffers,
         ),
         (
@@ -893,4 +902,34 @@ fn a_loss_in_an_undeclared_arm_counts_for_the_declaration() {
         verdict.reversibility.reasons[0].arm,
         Some(crate::record::ArmName::NoArgs)
     );
+}
+
+#[test]
+fn an_undo_that_misses_only_what_no_history_keeps_leaves_the_claim_open() {
+    for (kind, what) in [
+        (Xattr, Difference::Xattr),
+        (Flags, Difference::Flags),
+        (ChangeKind::Owner, Difference::Owner),
+    ] {
+        let mut record = both(&[], &[("README.md", kind, Clean)]).undone(left("README.md", what));
+        expect(
+            "metadata alone",
+            &record,
+            Status::ClaimOnly,
+            ReasonCode::MetadataNotKept,
+        );
+        // Content beside it is not forgiven.
+        if let Some(Residue(residue)) = &mut record.contained().undo {
+            residue.push(workspace::Residue {
+                path: "README.md".into(),
+                what: Difference::Content,
+            });
+        }
+        expect(
+            "and content",
+            &record,
+            Status::Contradicted,
+            ReasonCode::UndoDiffers,
+        );
+    }
 }
