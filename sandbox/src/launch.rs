@@ -310,17 +310,14 @@ fn reap(
         loop {
             match waitpid(None::<Pid>, Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::StillAlive) => break,
+                // Nobody may be there to hear it any more; what is left below must still be ended.
                 Ok(WaitStatus::Exited(pid, code)) if pid == subject => {
                     subject_ended = true;
-                    channel
-                        .send(&format!("exited {code}"), None)
-                        .map_err(|e| e.to_string())?;
+                    let _ = channel.send(&format!("exited {code}"), None);
                 }
                 Ok(WaitStatus::Signaled(pid, signal, _)) if pid == subject => {
                     subject_ended = true;
-                    channel
-                        .send(&format!("signaled {}", signal as i32), None)
-                        .map_err(|e| e.to_string())?;
+                    let _ = channel.send(&format!("signaled {}", signal as i32), None);
                 }
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(Errno::ECHILD) => {
