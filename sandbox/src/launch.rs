@@ -68,16 +68,24 @@ fn launch(channel: &Channel) -> Result<(), String> {
     drop(file);
     let order = Order::decode(&bytes).map_err(|e| e.to_string())?;
     let entered = namespaces::enter(&order, channel);
+    let (told, tell) = pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(|e| format!("pipe: {e}"))?;
     match fork().map_err(|e| format!("fork: {e}"))? {
         Forked::Parent(pid) => {
             channel
                 .send(&format!("init {pid}"), None)
                 .map_err(|e| format!("report: {e}"))?;
+            drop((told, tell));
             // Only init speaks from here on; the launcher keeps it company and ends with it.
             while waitpid(Pid::from_raw(pid), None) == Err(Errno::EINTR) {}
             Ok(())
         }
-        Forked::Child => init(&order, &entered, channel),
+        Forked::Child => {
+            // The supervisor must know this process before it hears from it: end of file says so.
+            drop(tell);
+            while read(&told, &mut [0u8]) == Err(Errno::EINTR) {}
+            drop(told);
+            init(&order, &entered, channel)
+        }
     }
 }
 
