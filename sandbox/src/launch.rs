@@ -90,7 +90,12 @@ fn launch(channel: &Channel) -> Result<(), String> {
 }
 
 fn init(order: &Order, entered: &Entered, channel: &Channel) -> Result<(), String> {
-    prctl::set_pdeathsig(Signal::SIGKILL).map_err(|e| format!("bind to the launcher: {e}"))?;
+    // In a private tree its death ends everybody. Elsewhere it must live on to end them one by one,
+    // once the closed channel tells that the supervisor has gone.
+    if entered.pid {
+        prctl::set_pdeathsig(Signal::SIGKILL)
+            .map_err(|e| format!("bind to the launcher: {e}"))?;
+    }
     prctl::set_child_subreaper(true).map_err(|e| format!("become the reaper: {e}"))?;
     let mut report = Report::new(entered);
     if entered.net
@@ -265,9 +270,8 @@ fn start_subject(order: &Order, mounts: bool, channel: &Channel) -> Result<Pid, 
     } else {
         format!("not-executed {}", String::from_utf8_lossy(&text).trim())
     };
-    channel
-        .send(&verdict, None)
-        .map_err(|e| format!("report: {e}"))?;
+    // From here on the subject runs: if nobody listens any more, `reap` ends it.
+    let _ = channel.send(&verdict, None);
     Ok(subject)
 }
 

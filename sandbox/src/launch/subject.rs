@@ -5,7 +5,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
+use nix::sys::prctl;
 use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::Signal;
 use nix::unistd::{read, setsid};
 
 use super::wire::Order;
@@ -29,6 +31,8 @@ pub(super) fn become_it(order: &Order, mounts: bool, report: &OwnedFd, wait: &Ow
 }
 
 fn confine(order: &Order, mounts: bool, report: &OwnedFd, wait: &OwnedFd) -> Result<(), String> {
+    // Should init fail before it reaps, nobody else would end this process.
+    prctl::set_pdeathsig(Signal::SIGKILL).map_err(|e| format!("bind to init: {e}"))?;
     // A session of its own: no controlling terminal, and a group that can be signalled as one.
     setsid().map_err(|e| format!("new session: {e}"))?;
     // One byte, not none: with none the kernel still starts a dump program that core_pattern names
