@@ -93,8 +93,7 @@ fn init(order: &Order, entered: &Entered, channel: &Channel) -> Result<(), Strin
     // In a private tree its death ends everybody. Elsewhere it must live on to end them one by one,
     // once the closed channel tells that the supervisor has gone.
     if entered.pid {
-        prctl::set_pdeathsig(Signal::SIGKILL)
-            .map_err(|e| format!("bind to the launcher: {e}"))?;
+        prctl::set_pdeathsig(Signal::SIGKILL).map_err(|e| format!("bind to the launcher: {e}"))?;
     }
     prctl::set_child_subreaper(true).map_err(|e| format!("become the reaper: {e}"))?;
     let mut report = Report::new(entered);
@@ -102,6 +101,11 @@ fn init(order: &Order, entered: &Entered, channel: &Channel) -> Result<(), Strin
         && let Err(e) = crate::sys::net::bring_loopback_up()
     {
         report.note(&format!("loopback: {e}"));
+    }
+    if entered.pid {
+        // Where the kernel has no such file, a process of the arm's that has ended may be taken for
+        // one of the host's that is hidden here: more is then left open, never less.
+        let _ = namespaces::number_apart();
     }
     if entered.mounts {
         match mounts::build(order, entered.pid, entered.user) {
