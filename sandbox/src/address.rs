@@ -61,6 +61,18 @@ impl Address {
         }
     }
 
+    /// The destination of a datagram: without a family the kernel takes it for a v4 address
+    /// (`udp_sendmsg`), where connect(2) would dissolve an association.
+    pub(crate) fn destination(bytes: &[u8]) -> Address {
+        let parsed = Address::parse(bytes);
+        if parsed != Address::Unspecified {
+            return parsed;
+        }
+        let mut named = bytes.to_vec();
+        named[..2].copy_from_slice(&(libc::AF_INET as u16).to_ne_bytes());
+        Address::parse(&named)
+    }
+
     /// Whether it can only lead back into the same network namespace.
     pub(crate) fn is_loopback(&self) -> bool {
         match self {

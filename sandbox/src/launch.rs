@@ -68,27 +68,44 @@ fn launch(channel: &Channel) -> Result<(), String> {
     drop(file);
     let order = Order::decode(&bytes).map_err(|e| e.to_string())?;
     let entered = namespaces::enter(&order, channel);
+    let (told, tell) = pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(|e| format!("pipe: {e}"))?;
     match fork().map_err(|e| format!("fork: {e}"))? {
         Forked::Parent(pid) => {
             channel
                 .send(&format!("init {pid}"), None)
                 .map_err(|e| format!("report: {e}"))?;
+            drop((told, tell));
             // Only init speaks from here on; the launcher keeps it company and ends with it.
             while waitpid(Pid::from_raw(pid), None) == Err(Errno::EINTR) {}
             Ok(())
         }
-        Forked::Child => init(&order, &entered, channel),
+        Forked::Child => {
+            // The supervisor must know this process before it hears from it: end of file says so.
+            drop(tell);
+            while read(&told, &mut [0u8]) == Err(Errno::EINTR) {}
+            drop(told);
+            init(&order, &entered, channel)
+        }
     }
 }
 
 fn init(order: &Order, entered: &Entered, channel: &Channel) -> Result<(), String> {
-    prctl::set_pdeathsig(Signal::SIGKILL).map_err(|e| format!("bind to the launcher: {e}"))?;
+    // In a private tree its death ends everybody. Elsewhere it must live on to end them one by one,
+    // once the closed channel tells that the supervisor has gone.
+    if entered.pid {
+        prctl::set_pdeathsig(Signal::SIGKILL).map_err(|e| format!("bind to the launcher: {e}"))?;
+    }
     prctl::set_child_subreaper(true).map_err(|e| format!("become the reaper: {e}"))?;
     let mut report = Report::new(entered);
     if entered.net
         && let Err(e) = crate::sys::net::bring_loopback_up()
     {
         report.note(&format!("loopback: {e}"));
+    }
+    if entered.pid {
+        // Where the kernel has no such file, a process of the arm's that has ended may be taken for
+        // one of the host's that is hidden here: more is then left open, never less.
+        let _ = namespaces::number_apart();
     }
     if entered.mounts {
         match mounts::build(order, entered.pid, entered.user) {
@@ -257,9 +274,8 @@ fn start_subject(order: &Order, mounts: bool, channel: &Channel) -> Result<Pid, 
     } else {
         format!("not-executed {}", String::from_utf8_lossy(&text).trim())
     };
-    channel
-        .send(&verdict, None)
-        .map_err(|e| format!("report: {e}"))?;
+    // From here on the subject runs: if nobody listens any more, `reap` ends it.
+    let _ = channel.send(&verdict, None);
     Ok(subject)
 }
 
@@ -310,17 +326,14 @@ fn reap(
         loop {
             match waitpid(None::<Pid>, Some(WaitPidFlag::WNOHANG)) {
                 Ok(WaitStatus::StillAlive) => break,
+                // Nobody may be there to hear it any more; what is left below must still be ended.
                 Ok(WaitStatus::Exited(pid, code)) if pid == subject => {
                     subject_ended = true;
-                    channel
-                        .send(&format!("exited {code}"), None)
-                        .map_err(|e| e.to_string())?;
+                    let _ = channel.send(&format!("exited {code}"), None);
                 }
                 Ok(WaitStatus::Signaled(pid, signal, _)) if pid == subject => {
                     subject_ended = true;
-                    channel
-                        .send(&format!("signaled {}", signal as i32), None)
-                        .map_err(|e| e.to_string())?;
+                    let _ = channel.send(&format!("signaled {}", signal as i32), None);
                 }
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(Errno::ECHILD) => {

@@ -265,7 +265,7 @@ fn bury(child: &mut Child) {
         match child.try_wait() {
             Ok(Some(_)) | Err(_) => return,
             Ok(None) if Instant::now() > deadline => {
-                // Its death takes init along, and a private tree with it.
+                // In a private tree its death takes init and everybody else along.
                 let _ = child.kill();
                 let _ = child.wait();
                 return;

@@ -1,5 +1,7 @@
 //! Which namespaces this host lets us enter, found by entering them.
 
+use std::io;
+
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{Uid, getgid, getuid};
@@ -83,6 +85,26 @@ fn wishes(order: &Order) -> Vec<CloneFlags> {
     list
 }
 
+/// Lets the processes of a new tree have numbers that nobody has on the host, as seen before its own
+/// /proc is mounted: a script that signals a child which has ended must not be taken to mean one of
+/// the host's. See `ns_last_pid` in proc_sys_kernel(5), Linux 3.3.
+pub(super) fn number_apart() -> io::Result<()> {
+    let most = std::fs::read_to_string("/proc/sys/kernel/pid_max")?;
+    let most: i32 = most.trim().parse().unwrap_or(1 << 15);
+    let entries = std::fs::read_dir("/proc")?.flatten();
+    let numbers = entries.filter_map(|e| e.file_name().to_str()?.parse().ok());
+    let start = widest_gap(numbers.collect(), most);
+    std::fs::write("/proc/sys/kernel/ns_last_pid", start.to_string())
+}
+
+/// The number below the longest run of free ones up to `most`.
+fn widest_gap(mut taken: Vec<i32>, most: i32) -> i32 {
+    taken.extend([1, most]);
+    taken.sort_unstable();
+    let gaps = taken.windows(2).map(|pair| (pair[1] - pair[0], pair[0]));
+    gaps.max().map_or(1, |(_, start)| start)
+}
+
 fn entered(user: bool, flags: CloneFlags, missing: Vec<String>) -> Entered {
     Entered {
         user,
@@ -117,4 +139,16 @@ fn map_identity(order: &Order, channel: &Channel) -> Result<(), String> {
         return Err(Errno::EPERM.to_string());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::widest_gap;
+
+    #[test]
+    fn numbers_begin_in_the_widest_gap() {
+        assert_eq!(widest_gap(vec![1, 2, 900, 1000], 32_768), 1000);
+        assert_eq!(widest_gap(vec![20_000, 5, 32_000], 32_768), 5);
+        assert_eq!(widest_gap(vec![], 32_768), 1);
+    }
 }

@@ -32,6 +32,8 @@ pub(super) fn become_it(order: &Order, mounts: bool, report: &OwnedFd, wait: &Ow
 }
 
 fn confine(order: &Order, mounts: bool, report: &OwnedFd, wait: &OwnedFd) -> Result<(), String> {
+    // Should init fail before it reaps, nobody else would end this process.
+    prctl::set_pdeathsig(Signal::SIGKILL).map_err(|e| format!("bind to init: {e}"))?;
     // A session of its own: no controlling terminal, and a group that can be signalled as one.
     setsid().map_err(|e| format!("new session: {e}"))?;
     // One byte, not none: with none the kernel still starts a dump program that core_pattern names
@@ -46,8 +48,6 @@ fn confine(order: &Order, mounts: bool, report: &OwnedFd, wait: &OwnedFd) -> Res
             .map_err(|e| format!("open {} for standard input: {e}", path.display()))?;
         dup2_stdin(&file).map_err(|e| format!("take {} as standard input: {e}", path.display()))?;
     }
-    // Whoever reaps this process dies with the supervisor, and this process with it.
-    prctl::set_pdeathsig(Signal::SIGKILL).map_err(|e| format!("bind to init: {e}"))?;
     if order.off.is_off("landlock") {
         say(report.as_fd(), "missing Landlock: switched off");
     } else {

@@ -55,7 +55,11 @@ impl Supervisor {
             }
             Err(Unread::Hidden) => return unreadable(effect, name),
         };
-        let address = Address::parse(&bytes);
+        let address = if effect == Effect::Send {
+            Address::destination(&bytes)
+        } else {
+            Address::parse(&bytes)
+        };
         let fd = call.args[usize::from(fd)] as i32;
         if effect == Effect::Bind {
             return self.bind(caller, name, &address, &bytes, fd);
@@ -416,7 +420,7 @@ impl Supervisor {
                     Ok(bytes) => bytes,
                     Err(_) => return unreadable(Effect::Send, name),
                 };
-            let address = Address::parse(&bytes);
+            let address = Address::destination(&bytes);
             if address == Address::Netlink {
                 let mut attempt = pathless(
                     Effect::Send,

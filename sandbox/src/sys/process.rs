@@ -119,9 +119,21 @@ pub fn execute(path: &CString, argv: &[CString], env: &[CString]) -> io::Error {
 
 /// Gives every signal its default action and an empty mask, as a fresh process has.
 pub fn reset_signals() {
-    for signal in 1..=libc::SIGRTMAX() {
-        // SAFETY: SIG_DFL installs no code of ours; numbers that cannot be set are refused.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    // The kernel's own call and structure: the C library refuses the two signals it keeps for itself,
+    // and they would stay ignored. Handler, flags, restorer and mask, of 8 bytes each.
+    let default = [0u64; 4];
+    for signal in 1..=64 {
+        // SAFETY: the kernel reads `default`, which outlives the call; SIG_DFL (0) installs no code of
+        // ours; numbers that cannot be set are refused.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                default.as_ptr(),
+                std::ptr::null::<u64>(),
+                8,
+            );
+        }
     }
     // SAFETY: `set` is initialised by sigemptyset before it is read.
     unsafe {
