@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use calibrun_sandbox::{Job, Layers, Layout, Limits, Pass, Stdin, calibrate};
+use calibrun_sandbox::{
+    ControlError, Job, Layers, Layout, Limits, Pass, RunError, Stdin, calibrate,
+};
 use clap::Args;
 
 use super::session::host;
@@ -72,7 +74,12 @@ impl Doctor {
         let root = TempRoot::with_room(1 << 20, &TempPlaces::default())
             .map_err(|e| Failure::harness(&e))?;
         let scratch = || root.scratch().map_err(|e| Failure::harness(&e));
-        let (field, work) = (scratch()?, scratch()?);
+        let (clone, work) = (scratch()?, scratch()?);
+        // The clone is seen at the repo's own path, which must exist and lie outside the temp root.
+        let repo = tempfile::Builder::new()
+            .prefix("calibrun-doctor-")
+            .tempdir()
+            .map_err(|e| Failure::harness(&e))?;
         let environment = environment::of_arm(std::env::vars_os(), &[]).unwrap_or_default();
         let home = environment
             .iter()
@@ -85,8 +92,11 @@ impl Doctor {
             stdin: Stdin::Null,
             pass: Pass::Denied,
             layout: Layout {
-                clone: field.clone(),
-                repo: field,
+                clone,
+                repo: repo
+                    .path()
+                    .canonicalize()
+                    .map_err(|e| Failure::harness(&e))?,
                 git_dirs: Vec::new(),
                 home: resolve_home(home).unwrap_or_else(|| PathBuf::from("/")),
                 scratch: work.clone(),
@@ -104,6 +114,10 @@ impl Doctor {
                     text,
                     "\nNothing can be verified or contradicted on this host."
                 );
+                if !matches!(error, ControlError::Run(RunError::NoEnforcement(_))) {
+                    terminal.data(&text)?;
+                    return Err(Failure::harness(&error));
+                }
             }
             Ok(found) => {
                 for (name, in_force, without) in ROWS {
@@ -113,7 +127,8 @@ impl Doctor {
                     } else {
                         format!("  without it: {without}")
                     };
-                    let _ = writeln!(text, "{name:<28} {state:<4}{meaning}");
+                    let row = format!("{name:<28} {state:<4}{meaning}");
+                    let _ = writeln!(text, "{}", row.trim_end());
                 }
                 if let Some(abi) = found.layers.landlock_abi {
                     let _ = writeln!(text, "Landlock ABI in use: {abi}");

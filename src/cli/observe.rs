@@ -15,7 +15,8 @@ use crate::verdict::{Expected, Question};
 const EXAMPLES: &str = "\
 Examples:
   calibrun observe -- make test
-  calibrun observe --claim writes=read-only --claim reversibility=reversible -- sh tools/scan.sh";
+  calibrun observe --claim writes=read-only -- sh tools/scan.sh
+  calibrun observe --claim reversibility=reversible --format json -- git gc";
 
 /// Run one command on a clone of the repo that holds the current folder, and say what it tried to change
 ///

@@ -77,7 +77,8 @@ impl Probe {
         let result = folder_of(declaration, self.running.trust_owner)
             .and_then(|folder| session.judge(subject(declaration, &folder, self.running.strict)));
         let Err(failure) = result else { return Ok(()) };
-        if session.is_stopped() {
+        // Nothing more can be run: the user wants to stop, or this host cannot confine anything.
+        if session.is_stopped() || failure.code == ExitCode::ClaimOnly {
             return Err(failure);
         }
         let text = failure.chain.join(": ");

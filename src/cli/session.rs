@@ -2,9 +2,11 @@
 
 use std::ffi::OsString;
 use std::io::Read;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use indicatif::ProgressBar;
 
@@ -52,8 +54,12 @@ impl<'a> Session<'a> {
             .iter()
             .find(|(key, _)| key == "HOME")
             .map(|(_, value)| value.clone());
-        let home = resolve_home(home).ok_or_else(|| {
-            Failure::text(ExitCode::HarnessError, "HOME does not name a folder")
+        let home = resolve_home(home.clone()).ok_or_else(|| {
+            let text = match &home {
+                None => "HOME is not set, and arms need one".to_owned(),
+                Some(home) => format!("HOME names {home:?}, which is no folder here"),
+            };
+            Failure::text(ExitCode::HarnessError, text)
                 .hint("set HOME to your home folder, or give another one with --env HOME=FOLDER")
         })?;
         Ok(Session {
@@ -136,6 +142,9 @@ impl<'a> Session<'a> {
     }
 
     fn failure(&self, error: &ProbeError) -> Failure {
+        if error.is_interrupted() {
+            return Failure::text(ExitCode::HarnessError, "interrupted; nothing was judged");
+        }
         let mut failure = Failure::harness(error);
         if error.is_no_enforcement() {
             failure.code = ExitCode::ClaimOnly;
@@ -188,16 +197,27 @@ fn describe(step: &Step) -> String {
     }
 }
 
-/// A flag that Ctrl-C, SIGTERM and SIGHUP set; a second Ctrl-C ends at once.
+/// How long the end may take once it was asked for twice.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A flag that Ctrl-C, SIGTERM and SIGHUP set. The run notices it, ends the arm and removes the clone; who
+/// asks a second time waits no longer than [`PATIENCE`] for that.
 fn on_interrupt() -> Result<Arc<AtomicBool>, Failure> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let stop = Arc::new(AtomicBool::new(false));
+    let (mut heard, signalled) = UnixStream::pair().map_err(|e| Failure::harness(&e))?;
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        let code = i32::from(ExitCode::HarnessError.code());
-        signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(&stop))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+        let pipe = signalled.try_clone().map_err(|e| Failure::harness(&e))?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .and_then(|_| signal_hook::low_level::pipe::register(signal, pipe))
             .map_err(|e| Failure::harness(&e))?;
     }
+    std::thread::spawn(move || {
+        if heard.read_exact(&mut [0; 2]).is_ok() {
+            std::thread::sleep(PATIENCE);
+            std::process::exit(i32::from(ExitCode::HarnessError.code()));
+        }
+    });
     Ok(stop)
 }
 

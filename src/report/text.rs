@@ -100,7 +100,8 @@ impl Page<'_> {
     }
 
     fn failed(&mut self, failed: &Failed, capability: &Capability) {
-        self.title(capability, failed.id.as_deref());
+        let id = failed.id.as_deref().unwrap_or("no capability was read");
+        self.title(capability, Some(id));
         self.declared_in(failed.declaration.as_ref());
         self.line(2, &printable(failed.error.as_bytes()));
     }
@@ -170,6 +171,11 @@ impl Page<'_> {
     }
 
     fn why(&mut self, judged: &Judged) {
+        if judged.verdict.writes.reasons.is_empty()
+            && judged.verdict.reversibility.reasons.is_empty()
+        {
+            return;
+        }
         self.heading("Why");
         for (axis, reasons) in [
             (Axis::Writes, &judged.verdict.writes.reasons),
@@ -188,33 +194,21 @@ impl Page<'_> {
                     let count = tried.iter().fold(0u64, |n, r| n.saturating_add(r.count));
                     self.line(4, &format!("{}, listed below", times(count, "attempt")));
                 }
-                for reason in other {
-                    self.evidence_of(judged, reason);
+                let facts: Vec<String> = other
+                    .into_iter()
+                    .filter_map(|reason| evidence_of(judged, reason))
+                    .collect();
+                for fact in &facts {
+                    // One that another one repeats and goes on from says nothing more.
+                    let longer = format!("{fact}: ");
+                    if !facts.iter().any(|other| other.starts_with(&longer)) {
+                        self.line(6, fact);
+                    }
                 }
                 if code.status() != Status::Verified {
                     self.line(4, &format!("What settles it: {}", code.settles()));
                 }
             }
-        }
-    }
-
-    /// A reason that rests on no attempt: where, when and what.
-    fn evidence_of(&mut self, judged: &Judged, reason: &Reason) {
-        let mut parts = Vec::new();
-        if let Some(at) = &reason.at {
-            parts.push(printable(&named(&judged.roots, at)));
-        }
-        if let Some(arm) = reason.arm {
-            parts.push(match reason.pass {
-                Some(pass) => format!("{} ({} pass)", arm.name(), pass.name()),
-                None => arm.name().to_owned(),
-            });
-        }
-        if let Some(detail) = &reason.detail {
-            parts.push(printable(detail.as_bytes()));
-        }
-        if !parts.is_empty() {
-            self.line(6, &parts.join(": "));
         }
     }
 
@@ -352,6 +346,24 @@ impl Page<'_> {
             );
         }
     }
+}
+
+/// A reason that rests on no attempt: where, when and what.
+fn evidence_of(judged: &Judged, reason: &Reason) -> Option<String> {
+    let mut parts = Vec::new();
+    if let Some(at) = &reason.at {
+        parts.push(printable(&named(&judged.roots, at)));
+    }
+    if let Some(arm) = reason.arm {
+        parts.push(match reason.pass {
+            Some(pass) => format!("{} ({} pass)", arm.name(), pass.name()),
+            None => arm.name().to_owned(),
+        });
+    }
+    if let Some(detail) = &reason.detail {
+        parts.push(printable(detail.as_bytes()));
+    }
+    (!parts.is_empty()).then(|| parts.join(": "))
 }
 
 /// `1 time`, `2 times`.
