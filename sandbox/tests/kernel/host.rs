@@ -8,7 +8,7 @@ use calibrun_sandbox::{Layers, Pass};
 use libtest_mimic::{Completion, Failed, Trial};
 
 use crate::raw;
-use crate::stage::Stage;
+use crate::stage::{Stage, TEST_ROOT, has_room_outside_temp};
 
 /// First argument of a process that runs one case; its environment switches layers off.
 pub(crate) const CASE_ROLE: &str = "__case";
@@ -27,6 +27,8 @@ pub(crate) enum Need {
     Net,
     /// A private process tree in the contained pass.
     Pids,
+    /// Private mounts, and a folder outside the shared temp folders that tests may write to.
+    MountsAndRoom,
     /// A kernel that runs 32-bit x86 calls.
     Ia32,
     /// A program on the PATH.
@@ -115,6 +117,12 @@ impl Host {
         let lacking = match need {
             Need::Nothing => false,
             Need::Mounts => !self.layers.mounts,
+            Need::MountsAndRoom if !has_room_outside_temp() => {
+                return Some(format!(
+                    "every folder for tests lies in a temp folder, see {TEST_ROOT}"
+                ));
+            }
+            Need::MountsAndRoom => !self.layers.mounts,
             Need::Net => !self.layers.net_namespace,
             Need::Pids => !self.layers.pid_namespace,
             Need::Ia32 if !self.ia32 => {
@@ -130,7 +138,11 @@ impl Host {
     pub(crate) fn trials(&self, case: &'static Case) -> Vec<Trial> {
         let lacks = self.lacks(case.needs).map(Arc::new);
         let applies = |condition: &Condition| {
-            condition.namespaces || !matches!(case.needs, Need::Mounts | Need::Net | Need::Pids)
+            condition.namespaces
+                || !matches!(
+                    case.needs,
+                    Need::Mounts | Need::MountsAndRoom | Need::Net | Need::Pids
+                )
         };
         let short = case.name.trim_start_matches("kernel::");
         let conditions = self.conditions().into_iter().filter(applies);
