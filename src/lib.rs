@@ -8,8 +8,12 @@
 //! Data walks one way; each stage borrows what came before and returns a new value.
 #![forbid(unsafe_code)]
 
+pub mod cli;
 pub mod contract;
 pub mod declaration;
+pub mod exit;
+pub mod plan;
+pub mod probe;
 pub mod record;
 pub mod report;
 pub mod verdict;

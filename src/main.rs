@@ -1,2 +1,5 @@
 //! Entry point: calls the command line and returns its exit code.
-fn main() {}
+
+fn main() -> std::process::ExitCode {
+    calibrun::cli::main()
+}

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use calibrun_sandbox::{Attempt, Layers, Pass, Run};
 
-use crate::workspace::{Change, PathState};
+use crate::workspace::{Change, PathState, Residue};
 
 /// Which invocation an arm is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +50,22 @@ pub struct Observed {
     pub to_path: Option<PathBuf>,
     /// The second end's state before the pass.
     pub to_state: PathState,
+    /// Whether the program is a git that lies where the arm cannot write, running one of the reading
+    /// commands that refresh the index on the side.
+    pub reading_git: bool,
+}
+
+/// What came of undoing what a contained pass left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UndoOutcome {
+    /// Nothing was left to undo: every field of the manifest was equal.
+    Untouched,
+    /// Undone from the clone's own history and index, and compared: the tree was restored.
+    Proven,
+    /// Undone as far as possible; what still differs.
+    Residue(Vec<Residue>),
+    /// Not tried; the text says why.
+    NotTried(String),
 }
 
 /// One run of an arm.
@@ -63,6 +79,11 @@ pub struct PassRecord {
     pub observed: Vec<Observed>,
     /// Contained pass only: every difference between the manifests before and after.
     pub changes: Vec<Change>,
+    /// Contained pass only: what came of undoing `changes`; `None` when no undo is known of.
+    pub undo: Option<UndoOutcome>,
+    /// Contained pass only: whether each index entry kept object, mode and flags, each new stat is
+    /// the file's own, and each such file hashes to its entry; `None` when that was not compared.
+    pub index_kept: Option<bool>,
 }
 
 /// One arm in both passes.

@@ -1,4 +1,43 @@
 //! The clone in which arms run: carry-over, canaries, manifest. The only user of git2.
+//!
+//! ```text
+//! FieldRepo (read only) -> Workspace (pristine copy) -> Tree (one copy a pass, baseline manifest)
+//!                                                        -> Manifest after -> diff, untouched, restored
+//! ```
+//!
+//! The field repo is only ever read. Nothing that lies in it (hooks, filters, aliases) is executed.
+
+mod canary;
+mod carry;
+mod clone;
+mod content;
+mod copies;
+mod equality;
+mod error;
+mod field;
+mod gitstate;
+mod index;
+mod manifest;
+mod reach;
+mod refresh;
+mod seed;
+mod state;
+mod survey;
+mod temp;
+mod undo;
+
+pub use canary::PREFIX as CANARY_PREFIX;
+pub use clone::DEAD_ADDRESS;
+pub use copies::{Options, Stage, Tree, Workspace};
+pub use equality::{Difference, Residue, diff, restored, untouched};
+pub use error::WorkspaceError;
+pub use field::FieldRepo;
+pub use manifest::{Entry, Manifest, Moment};
+pub use refresh::index_kept;
+pub use seed::seed_repo;
+pub use state::States;
+pub use temp::{PREFIX as TEMP_PREFIX, TempPlaces, TempRoot};
+pub use undo::{UndoReport, undo};
 
 use std::path::PathBuf;
 

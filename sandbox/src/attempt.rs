@@ -147,6 +147,9 @@ pub struct Attempt {
     pub pid: i32,
     /// Basename of the program that tried (`/proc/PID/exe`), empty when unknown.
     pub program: OsString,
+    /// For attempts in a git folder: the program's path and its arguments, so that a judge can tell
+    /// which git command it was. Empty elsewhere.
+    pub command: Vec<OsString>,
     /// How many equal attempts were made.
     pub count: u64,
 }
@@ -177,5 +180,6 @@ impl Attempt {
             && self.to == other.to
             && self.marks == other.marks
             && self.program == other.program
+            && self.command == other.command
     }
 }

@@ -36,7 +36,8 @@ pub struct Layout {
 pub enum Stdin {
     /// `/dev/null`.
     Null,
-    /// A file, opened read-only.
+    /// A file below the top of the clone, opened read-only by the subject's own means: in its view
+    /// of the file system, so that the descriptor reaches no further than the subject does.
     File(PathBuf),
 }
 
@@ -202,4 +203,14 @@ pub struct Run {
     pub residue: Vec<PathBuf>,
     /// From execution to the end of the arm.
     pub elapsed: Duration,
+}
+
+impl Run {
+    /// Folders below which the arm could put a program of its own, besides the clone.
+    pub fn scratch_roots(&self) -> impl Iterator<Item = &std::path::Path> {
+        ["/tmp", "/var/tmp", "/dev/shm"]
+            .into_iter()
+            .map(std::path::Path::new)
+            .chain([self.tmpdir.as_path()])
+    }
 }

@@ -53,6 +53,24 @@ pub(crate) fn program_of(pid: i32) -> OsString {
     }
 }
 
+/// Most arguments that are kept of a command.
+const MOST_ARGUMENTS: usize = 64;
+
+/// Path of the program that `pid` runs, then its arguments; empty when they cannot be read.
+pub(crate) fn command_of(pid: i32) -> Vec<OsString> {
+    let Ok(exe) = std::fs::read_link(format!("/proc/{pid}/exe")) else {
+        return Vec::new();
+    };
+    let Ok(line) = std::fs::read(format!("/proc/{pid}/cmdline")) else {
+        return Vec::new();
+    };
+    let line = line.strip_suffix(b"\0").unwrap_or(&line);
+    let arguments = line.split(|b| *b == 0).skip(1).take(MOST_ARGUMENTS);
+    std::iter::once(exe.into_os_string())
+        .chain(arguments.map(|a| OsString::from_vec(a.to_vec())))
+        .collect()
+}
+
 /// Whether `ancestor` is `pid` or one of its ancestors in the procfs at `proc`.
 pub(crate) fn is_below(proc: &Path, pid: i32, ancestor: i32) -> bool {
     let mut current = pid;

@@ -49,14 +49,6 @@ pub enum RunError {
     /// A string holds a NUL byte, which no argv or environment can.
     #[error("{0} holds a NUL byte")]
     NulByte(&'static str),
-    /// The standard input file cannot be opened.
-    #[error("cannot open {path} as standard input")]
-    Stdin {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
     /// The launcher cannot be started.
     #[error("cannot start the launcher: {step}")]
     Launcher {
@@ -159,6 +151,10 @@ fn order(job: &Job) -> Result<Order, RunError> {
         clone: job.layout.clone.clone(),
         repo: job.layout.repo.clone(),
         cwd: job.cwd.clone(),
+        stdin: match &job.stdin {
+            Stdin::Null => PathBuf::new(),
+            Stdin::File(path) => path.clone(),
+        },
         scratch: job.layout.scratch.clone(),
         temp_root: job.layout.temp_root.clone(),
         tmpdir: temp.join(name),
@@ -215,16 +211,6 @@ impl Stream {
 
 impl Started {
     fn start(job: &Job, order: &Order) -> Result<Started, RunError> {
-        let stdin = match &job.stdin {
-            Stdin::Null => Stdio::null(),
-            Stdin::File(path) => {
-                let file = File::open(path).map_err(|source| RunError::Stdin {
-                    path: path.clone(),
-                    source,
-                })?;
-                Stdio::from(file)
-            }
-        };
         let pipe = || {
             pipe2(OFlag::O_CLOEXEC)
                 .map_err(io::Error::from)
@@ -257,7 +243,7 @@ impl Started {
             .arg0("calibrun-launcher")
             .arg(roles::LAUNCHER)
             .env_clear()
-            .stdin(stdin)
+            .stdin(Stdio::null())
             .stdout(out)
             .stderr(err);
         inherit_at_three(&mut command, &[theirs.as_raw_fd(), message.as_raw_fd()]);

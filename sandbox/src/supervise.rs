@@ -143,6 +143,9 @@ impl Supervisor {
             for attempt in &mut decision.attempts {
                 attempt.pid = caller.process();
                 attempt.program.clone_from(&program);
+                if attempt.place == Place::GitDir {
+                    attempt.command = process::command_of(caller.process());
+                }
             }
         }
         // What was read may have been another process's, if this one died meanwhile; its call is void.

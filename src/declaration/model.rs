@@ -253,6 +253,11 @@ impl VerdictSpec {
         self.codes.get(&code).map(String::as_str)
     }
 
+    /// The declared names, sorted, each once.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        self.codes.values().collect::<BTreeSet<_>>().into_iter()
+    }
+
     /// Whether `name` is declared.
     pub fn declares(&self, name: &str) -> bool {
         self.codes.values().any(|declared| declared == name)

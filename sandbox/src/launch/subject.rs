@@ -1,6 +1,7 @@
 //! The last steps before execution, taken by the process that becomes the subject.
 
 use std::ffi::{CString, OsString};
+use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
@@ -8,7 +9,7 @@ use std::path::PathBuf;
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
-use nix::unistd::{read, setsid};
+use nix::unistd::{dup2_stdin, read, setsid};
 
 use super::wire::Order;
 use super::{mounts, restrict, say};
@@ -41,6 +42,12 @@ fn confine(order: &Order, mounts: bool, report: &OwnedFd, wait: &OwnedFd) -> Res
     let top = if mounts { &order.repo } else { &order.clone };
     let cwd = top.join(&order.cwd);
     std::env::set_current_dir(&cwd).map_err(|e| format!("enter {}: {e}", cwd.display()))?;
+    if !order.stdin.as_os_str().is_empty() {
+        let path = top.join(&order.stdin);
+        let file = File::open(&path)
+            .map_err(|e| format!("open {} for standard input: {e}", path.display()))?;
+        dup2_stdin(&file).map_err(|e| format!("take {} as standard input: {e}", path.display()))?;
+    }
     if order.off.is_off("landlock") {
         say(report.as_fd(), "missing Landlock: switched off");
     } else {

@@ -22,6 +22,8 @@ pub(crate) struct Order {
     pub repo: PathBuf,
     /// Working folder below the top of the clone.
     pub cwd: PathBuf,
+    /// File for standard input, below the top of the clone; empty for none.
+    pub stdin: PathBuf,
     /// Host folder for the private temp folders' contents.
     pub scratch: PathBuf,
     /// Hidden from the subject where mounts are available.
@@ -63,11 +65,12 @@ impl Order {
         out
     }
 
-    fn paths(&self) -> [&Path; 7] {
+    fn paths(&self) -> [&Path; 8] {
         [
             &self.clone,
             &self.repo,
             &self.cwd,
+            &self.stdin,
             &self.scratch,
             &self.temp_root,
             &self.tmpdir,
@@ -80,7 +83,8 @@ impl Order {
         let argv = reader.list()?;
         let env = reader.list()?;
         let mut path = || reader.string().map(PathBuf::from);
-        let (clone, repo, cwd, scratch) = (path()?, path()?, path()?, path()?);
+        let (clone, repo, cwd) = (path()?, path()?, path()?);
+        let (stdin, scratch) = (path()?, path()?);
         let (temp_root, tmpdir, shared_tmpdir) = (path()?, path()?, path()?);
         let pass = match reader.byte()? {
             0 => Pass::Denied,
@@ -100,6 +104,7 @@ impl Order {
             clone,
             repo,
             cwd,
+            stdin,
             scratch,
             temp_root,
             tmpdir,
@@ -173,6 +178,7 @@ mod tests {
             clone: "/dev/shm/x/clone".into(),
             repo: "/home/u/repo".into(),
             cwd: "sub".into(),
+            stdin: "in.txt".into(),
             scratch: "/dev/shm/x/s".into(),
             temp_root: "/dev/shm/x".into(),
             tmpdir: "/tmp/t".into(),

@@ -18,6 +18,7 @@ struct Key {
     to: Option<Target>,
     marks: Vec<Mark>,
     program: OsString,
+    command: Vec<OsString>,
 }
 
 /// The attempts of one run, in the order of their first occurrence.
@@ -39,6 +40,7 @@ impl Ledger {
                 fold(to);
             }
             attempt.program = OsString::new();
+            attempt.command = Vec::new();
             key = key_of(&attempt);
         }
         match self.places.get(&key) {
@@ -71,6 +73,7 @@ fn key_of(attempt: &Attempt) -> Key {
         to: attempt.to.clone(),
         marks: attempt.marks.clone(),
         program: attempt.program.clone(),
+        command: attempt.command.clone(),
     }
 }
 
@@ -98,6 +101,7 @@ pub(crate) fn pathless(
         call,
         pid: 0,
         program: OsString::new(),
+        command: Vec::new(),
         count: 1,
     }
 }

@@ -419,6 +419,7 @@ impl Supervisor {
             call: name,
             pid: 0,
             program: Default::default(),
+            command: Vec::new(),
             count: 1,
         };
         Decision::one(attempt, answer)

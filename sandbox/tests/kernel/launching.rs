@@ -18,6 +18,7 @@ cases! {
     Nothing =>
         the_environment_is_the_jobs_and_tmpdir
         standard_input_is_empty_or_the_declared_file
+        standard_input_reaches_no_further_than_the_subject
         a_bare_name_is_looked_up_in_the_jobs_path
         a_file_without_an_interpreter_line_is_run_by_sh
         what_cannot_be_executed_says_why
@@ -61,14 +62,35 @@ fn the_environment_is_the_jobs_and_tmpdir() {
 fn standard_input_is_empty_or_the_declared_file() {
     let mut stage = Stage::new(Pass::Contained);
     assert_eq!(stage.sh("wc -c").out().trim(), "0");
-    let file = stage.outside().join("input");
-    fs::write(&file, "given\n").expect("write");
-    stage.stdin = Stdin::File(file.clone());
+    stage.put("input", "given\n");
+    stage.stdin = Stdin::File("input".into());
     let run = stage.sh("cat; echo x >&0");
     assert_eq!(run.out(), "given\n", "and it cannot be written to");
-    stage.stdin = Stdin::File(stage.outside().join("missing"));
+    stage.stdin = Stdin::File("missing".into());
     let error = stage.try_run(&["true".as_ref()], &|| false).err();
-    assert!(matches!(error, Some(RunError::Stdin { .. })), "{error:?}");
+    assert!(matches!(error, Some(RunError::Confine(_))), "{error:?}");
+}
+
+fn standard_input_reaches_no_further_than_the_subject() {
+    let mut stage = Stage::new(Pass::Denied);
+    stage.put("input", "given\n");
+    stage.stdin = Stdin::File("input".into());
+    let before = fs::metadata(stage.clone_top().join("input")).expect("stat");
+    // By its number, by its magic link, and opened anew for writing.
+    let run =
+        stage.sh("chmod 777 /proc/self/fd/0; touch -d @1 /dev/stdin; echo x >>/proc/self/fd/0");
+    let after = fs::metadata(stage.clone_top().join("input")).expect("stat");
+    assert_eq!(before.permissions(), after.permissions());
+    assert_eq!(before.modified().ok(), after.modified().ok());
+    for effect in [Effect::Mode, Effect::WriteOpen] {
+        assert!(
+            run.attempts.iter().any(|a| a.effect == effect
+                && a.place == Place::Worktree
+                && a.outcome == Outcome::Denied),
+            "{effect}: {:?}",
+            run.attempts
+        );
+    }
 }
 
 /// Puts an executable file into the clone.
