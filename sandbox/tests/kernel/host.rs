@@ -7,7 +7,6 @@ use calibrun_sandbox::switch::Switches;
 use calibrun_sandbox::{Layers, Pass};
 use libtest_mimic::{Completion, Failed, Trial};
 
-use crate::raw;
 use crate::stage::{Stage, TEST_ROOT, has_room_outside_temp};
 
 /// First argument of a process that runs one case; its environment switches layers off.
@@ -29,8 +28,6 @@ pub(crate) enum Need {
     Pids,
     /// Private mounts, and a folder outside the shared temp folders that tests may write to.
     MountsAndRoom,
-    /// A kernel that runs 32-bit x86 calls.
-    Ia32,
     /// A program on the PATH.
     Program(&'static str),
 }
@@ -74,7 +71,6 @@ const ALL_LAYERS: Condition = Condition {
 /// What was found by trying.
 pub(crate) struct Host {
     layers: Layers,
-    ia32: bool,
     root: bool,
     must_run: bool,
 }
@@ -84,7 +80,6 @@ impl Host {
         let run = Stage::new(Pass::Contained).sh("true");
         Host {
             layers: run.layers,
-            ia32: raw::runs_ia32(),
             root: nix::unistd::Uid::effective().is_root(),
             must_run: std::env::var_os(MUST_RUN).is_some_and(|v| v == "1"),
         }
@@ -125,11 +120,8 @@ impl Host {
             Need::MountsAndRoom => !self.layers.mounts,
             Need::Net => !self.layers.net_namespace,
             Need::Pids => !self.layers.pid_namespace,
-            Need::Ia32 if !self.ia32 => {
-                return Some("this kernel does not run 32-bit calls".into());
-            }
             Need::Program(name) if !on_path(name) => return Some(format!("no {name} here")),
-            Need::Ia32 | Need::Program(_) => false,
+            Need::Program(_) => false,
         };
         lacking.then(|| format!("this host gives no {need:?}: {}", missing()))
     }
