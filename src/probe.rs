@@ -354,7 +354,7 @@ impl Session<'_> {
         if !self.settings.keep {
             self.discard(&scratch);
         }
-        self.weaken(&run.layers);
+        self.weaken(&run.layers.clone().wanted_in(pass));
         Ok(run)
     }
 

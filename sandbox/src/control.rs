@@ -70,8 +70,8 @@ pub fn calibrate(
             })?;
             let result = run(&job(template, pass, role, tree, scratch)?, interrupted)?;
             layers = Some(match layers {
-                None => result.layers.clone(),
-                Some(known) => known.weakest(&result.layers),
+                None => result.layers.clone().wanted_in(pass),
+                Some(known) => known.weakest(&result.layers.clone().wanted_in(pass)),
             });
             if result.termination != Termination::Exited(0) {
                 found.failures.push(format!(
@@ -129,9 +129,10 @@ fn check_writer(found: &mut Calibration, run: &Run, pass: Pass) {
     let said = said(run);
     let done = |name: &str| said.iter().find(|(n, _)| n == name).map(|(_, done)| *done);
     for act in ACTS {
-        // In the contained pass the clone is writable; those acts must be seen and let through.
-        let writable =
-            pass == Pass::Contained && matches!(act.place, Place::Worktree | Place::GitDir);
+        // In the contained pass the clone is writable, and a private HOME: those acts must be seen.
+        let writable = pass == Pass::Contained
+            && (matches!(act.place, Place::Worktree | Place::GitDir)
+                || act.place == Place::Home && run.layers.home_overlay);
         if !writable {
             found.writes += 1;
         }

@@ -140,6 +140,8 @@ pub struct Layers {
     pub mounts: bool,
     /// `/tmp` and `/var/tmp` are private overlays of the real ones.
     pub temp_overlay: bool,
+    /// HOME is a private overlay of the real one; only the contained pass has it.
+    pub home_overlay: bool,
     /// A private network with loopback up.
     pub net_namespace: bool,
     /// A private host name.
@@ -153,6 +155,19 @@ pub struct Layers {
 }
 
 impl Layers {
+    /// The same, with what `pass` does not use taken as in force, so that passes can be united.
+    pub fn wanted_in(mut self, pass: Pass) -> Layers {
+        match pass {
+            Pass::Denied => {
+                self.pid_namespace = true;
+                self.ipc_namespace = true;
+                self.home_overlay = true;
+            }
+            Pass::Contained => {}
+        }
+        self
+    }
+
     /// What both had in force.
     pub fn weakest(&self, other: &Layers) -> Layers {
         let mut missing = self.missing.clone();
@@ -171,6 +186,7 @@ impl Layers {
             user_namespace: self.user_namespace && other.user_namespace,
             mounts: self.mounts && other.mounts,
             temp_overlay: self.temp_overlay && other.temp_overlay,
+            home_overlay: self.home_overlay && other.home_overlay,
             net_namespace: self.net_namespace && other.net_namespace,
             uts_namespace: self.uts_namespace && other.uts_namespace,
             pid_namespace: self.pid_namespace && other.pid_namespace,

@@ -28,7 +28,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, pipe2, read};
 
-pub(crate) use mounts::temp_folders;
+pub(crate) use mounts::{hidden_in, temp_folders};
 use namespaces::Entered;
 use wire::Order;
 
@@ -107,16 +107,25 @@ fn init(order: &Order, entered: &Entered, channel: &Channel) -> Result<(), Strin
         // one of the host's that is hidden here: more is then left open, never less.
         let _ = namespaces::number_apart();
     }
+    let mut ground = Ground::default();
     if entered.mounts {
         match mounts::build(order, entered.pid, entered.user) {
             Ok(view) => {
+                ground = Ground {
+                    mounts: true,
+                    home: view.home,
+                };
                 report.set("mounts");
                 if view.overlaid {
                     report.set("temp_overlay");
                 }
+                if view.home {
+                    report.set("home_overlay");
+                }
                 if entered.pid && view.own_proc {
                     report.set("own_proc");
                 }
+                view.missing.iter().for_each(|line| report.note(line));
             }
             // Half a view is no view: what was attached so far would not be what we claim.
             Err(e) => return Err(format!("mounts: {e}")),
@@ -143,8 +152,17 @@ fn init(order: &Order, entered: &Entered, channel: &Channel) -> Result<(), Strin
     signals
         .thread_block()
         .map_err(|e| format!("block SIGCHLD: {e}"))?;
-    let subject = start_subject(order, entered.mounts, channel)?;
+    let subject = start_subject(order, ground, channel)?;
     reap(subject, entered.pid, &signals, channel)
+}
+
+/// What the subject stands on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ground {
+    /// Private mounts, the clone where the repo is.
+    mounts: bool,
+    /// A private HOME, which it may write.
+    home: bool,
 }
 
 /// The layers in force, sent as one message before the subject starts.
@@ -225,12 +243,12 @@ fn drop_capabilities() -> Result<(), String> {
 }
 
 /// Starts the subject, passes its listener on, and waits until it has executed.
-fn start_subject(order: &Order, mounts: bool, channel: &Channel) -> Result<Pid, String> {
+fn start_subject(order: &Order, ground: Ground, channel: &Channel) -> Result<Pid, String> {
     let pipe = || pipe2(nix::fcntl::OFlag::O_CLOEXEC).map_err(|e| format!("pipe: {e}"));
     let (said, say) = pipe()?; // subject -> init: what happened
     let (wait, go) = pipe()?; // init -> subject: the listener has been passed on
     let subject = match fork_sharing_descriptors().map_err(|e| format!("fork the subject: {e}"))? {
-        Forked::Child => subject::become_it(order, mounts, &say, &wait),
+        Forked::Child => subject::become_it(order, ground, &say, &wait),
         Forked::Parent(pid) => Pid::from_raw(pid),
     };
     // Until the subject unshares the descriptor table, closing here would close there.

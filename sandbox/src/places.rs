@@ -44,6 +44,10 @@ pub(crate) struct Places {
     pub mounts: bool,
     /// Private temp folders show what is in the real ones.
     pub overlaid: bool,
+    /// HOME is a private overlay, writable in the contained pass.
+    pub home_private: bool,
+    /// Names in temp folders that are hidden from the subject: to it they are not there.
+    pub hidden: Vec<PathBuf>,
     /// Terminals that were there before the arm: somebody else's.
     pub terminals: Vec<u64>,
 }
@@ -123,9 +127,9 @@ impl Places {
         if path == temp {
             return Place::Outside.into();
         }
-        let real = std::fs::symlink_metadata(path).is_ok();
+        let real = self.is_shown(path);
         let parent = path.parent().unwrap_or(temp);
-        let in_old_folder = parent != temp && std::fs::symlink_metadata(parent).is_ok();
+        let in_old_folder = parent != temp && self.is_shown(parent);
         if !self.overlaid {
             // The private folder is empty: what is real is hidden, so it can only seem to be absent.
             let mark = (real || in_old_folder).then_some(Mark::AbsentHere);
@@ -149,6 +153,12 @@ impl Places {
         .into()
     }
 
+    /// Whether `path` is there on the host, and not hidden from the subject.
+    pub(crate) fn is_shown(&self, path: &Path) -> bool {
+        !self.hidden.iter().any(|hidden| path.starts_with(hidden))
+            && path.symlink_metadata().is_ok()
+    }
+
     fn in_shared_memory(&self, path: &Path, root: &Path, object: Option<&Object>) -> Located {
         if !self.mounts {
             return Located {
@@ -167,10 +177,14 @@ impl Places {
         }
     }
 
-    /// Whether an absent `path` may be absent in the clone alone.
+    /// Whether an absent `path` is absent for the subject alone: in the clone and not in the repo, or
+    /// hidden from it.
     pub(crate) fn missing_here_only(&self, path: &Path) -> bool {
-        path.strip_prefix(&self.top)
-            .is_ok_and(|rest| std::fs::symlink_metadata(self.real_top.join(rest)).is_ok())
+        let hidden = self.hidden.iter().any(|hidden| path.starts_with(hidden));
+        hidden && path.symlink_metadata().is_ok()
+            || path
+                .strip_prefix(&self.top)
+                .is_ok_and(|rest| self.real_top.join(rest).symlink_metadata().is_ok())
     }
 
     /// Whether writing into this device keeps nothing, see the closed list in kernel support docs.
@@ -298,6 +312,8 @@ mod tests {
             ],
             mounts: true,
             overlaid: true,
+            home_private: false,
+            hidden: vec![],
             terminals: vec![],
         }
     }

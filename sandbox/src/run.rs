@@ -1,12 +1,12 @@
 //! One run: starts the launcher, supervises the subject, and gathers what came of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -24,8 +24,8 @@ use crate::address::datagrams_sent;
 use crate::attempt::{Attempt, Effect, Outcome, Place};
 use crate::channel::Channel;
 use crate::job::{Gap, Job, Layers, Output, Pass, Run, Stdin, Termination};
-use crate::launch::temp_folders;
 use crate::launch::wire::Order;
+use crate::launch::{hidden_in, temp_folders};
 use crate::places::{Places, Temp};
 use crate::resolve::Resolver;
 use crate::roles;
@@ -155,6 +155,11 @@ fn order(job: &Job) -> Result<Order, RunError> {
             Stdin::Null => PathBuf::new(),
             Stdin::File(path) => path.clone(),
         },
+        home: job.layout.home.clone(),
+        hidden: hidden_in(&temp_folders())
+            .into_iter()
+            .map(PathBuf::into_os_string)
+            .collect(),
         scratch: job.layout.scratch.clone(),
         temp_root: job.layout.temp_root.clone(),
         tmpdir: temp.join(name),
@@ -559,6 +564,7 @@ impl<'a> Session<'a> {
         self.layers.user_namespace = on("user");
         self.layers.mounts = on("mounts");
         self.layers.temp_overlay = on("temp_overlay");
+        self.layers.home_overlay = on("home_overlay");
         self.layers.net_namespace = on("net");
         self.layers.uts_namespace = on("uts");
         self.layers.pid_namespace = on("pid");
@@ -605,6 +611,8 @@ impl<'a> Session<'a> {
             temps,
             mounts: self.layers.mounts,
             overlaid: self.layers.temp_overlay,
+            home_private: self.layers.home_overlay,
+            hidden: self.order.hidden.iter().map(PathBuf::from).collect(),
             terminals: self.terminals.clone(),
         }
     }
@@ -650,12 +658,9 @@ impl<'a> Session<'a> {
             self.residue.sort();
             return;
         }
+        let places = self.places();
         for (index, temp) in temp_folders().iter().enumerate() {
-            let upper = self
-                .order
-                .scratch
-                .join(format!("temp{index}"))
-                .join("upper");
+            let upper = self.order.scratch.join(format!("temp{index}/upper"));
             let place = if self.layers.temp_overlay {
                 upper
             } else {
@@ -663,20 +668,22 @@ impl<'a> Session<'a> {
             };
             for rest in list(&place) {
                 let path = temp.join(&rest);
-                if path == tmpdir {
+                let hidden = places.hidden.contains(&path) && is_whiteout(&place.join(&rest));
+                if path == tmpdir || hidden {
                     continue;
                 }
                 // The supervisor refuses both; whatever is found came past it.
-                let old = path.symlink_metadata().is_ok();
+                let old = places.is_shown(&path);
                 let in_old_folder = path
                     .parent()
-                    .is_some_and(|p| p != temp && p.symlink_metadata().is_ok());
+                    .is_some_and(|p| p != temp && places.is_shown(p));
                 if self.layers.temp_overlay && (old || in_old_folder) {
-                    self.attempts.push(unseen(&path));
+                    self.attempts.push(unseen(Place::Outside, &path));
                 }
                 self.residue.push(path);
             }
         }
+        self.look_at_home();
         let shm = Path::new("/dev/shm");
         self.residue.extend(
             list(&self.inside(shm))
@@ -688,6 +695,36 @@ impl<'a> Session<'a> {
         self.residue
             .retain(|path| !needed.iter().any(|n| n.starts_with(path)));
         self.residue.sort();
+    }
+
+    /// Compares what is in the private HOME with what was seen.
+    fn look_at_home(&mut self) {
+        if !self.layers.home_overlay {
+            return;
+        }
+        let home = &self.job.layout.home;
+        let upper = self.order.scratch.join("home/upper");
+        let seen: HashSet<PathBuf> = self
+            .attempts
+            .iter()
+            .flat_map(|attempt| [Some(&attempt.target), attempt.to.as_ref()])
+            .flatten()
+            .filter(|target| target.place == Place::Home)
+            .filter_map(|target| target.resolved.clone())
+            .collect();
+        let mut found = Vec::new();
+        for rest in list(&upper) {
+            let path = home.join(&rest);
+            // A folder is copied up when something in it is; what came with a moved folder was not named.
+            let explained = seen
+                .iter()
+                .any(|seen| seen.starts_with(&path) || path.starts_with(seen));
+            if !explained {
+                found.push(unseen(Place::Home, &path));
+            }
+            self.residue.push(path);
+        }
+        self.attempts.extend(found);
     }
 
     /// `path` in the subject's view.
@@ -745,17 +782,23 @@ struct Ready {
 }
 
 /// A change that was found afterwards and never seen as an attempt.
-fn unseen(path: &Path) -> Attempt {
+fn unseen(place: Place, path: &Path) -> Attempt {
     let raw = path.as_os_str().as_bytes().to_vec();
     let mut attempt = pathless(
         Effect::WriteOpen,
-        Place::Outside,
+        place,
         Outcome::Allowed,
         "(found afterwards)",
         raw,
     );
     attempt.target.resolved = Some(path.to_owned());
     attempt
+}
+
+/// Whether a name in an overlay's upper folder says that there is nothing.
+fn is_whiteout(path: &Path) -> bool {
+    path.symlink_metadata()
+        .is_ok_and(|meta| meta.file_type().is_char_device() && meta.rdev() == 0)
 }
 
 /// Everything below `top`, relative to it; unreadable folders are named but not entered.

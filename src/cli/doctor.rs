@@ -62,6 +62,16 @@ const ROWS: &[Row] = &[
         "temp folders are empty: what was there is claim-only",
     ),
     (
+        "overlay of HOME",
+        |l| l.home_overlay,
+        "HOME is refused in the contained pass, too",
+    ),
+    (
+        "private process tree",
+        |l| l.pid_namespace,
+        "what outlives an arm is found by its parent",
+    ),
+    (
         "private network",
         |l| l.net_namespace,
         "every address is refused and claim-only",

@@ -154,6 +154,7 @@ pub(crate) fn layers() -> Layers {
         user_namespace: true,
         mounts: true,
         temp_overlay: true,
+        home_overlay: true,
         net_namespace: true,
         uts_namespace: true,
         pid_namespace: true,

@@ -1,6 +1,6 @@
 //! The subject's view of the file system: everything read-only but clone and scratch.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::mount::MsFlags;
+use nix::sys::stat::{Mode, SFlag, mknod};
 
 use super::wire::Order;
 use crate::job::Pass;
@@ -19,6 +20,10 @@ pub(crate) struct View {
     pub overlaid: bool,
     /// `/proc` belongs to the private process tree.
     pub own_proc: bool,
+    /// HOME is an overlay of the real one.
+    pub home: bool,
+    /// Why something is not as wished, one line each.
+    pub missing: Vec<String>,
 }
 
 /// One step that the kernel refused.
@@ -58,6 +63,7 @@ pub(crate) fn build(
     )?;
     let temps = temp_folders();
     let mut overlaid = true;
+    let mut missing = Vec::new();
     let mut attachments: Vec<(OwnedFd, PathBuf)> = Vec::new();
     for (index, temp) in temps.iter().enumerate() {
         let tree = if order.off.is_off("temp-overlay") {
@@ -66,13 +72,15 @@ pub(crate) fn build(
             overlay(
                 temp,
                 &order.scratch.join(format!("temp{index}")),
+                &order.hidden,
                 user_namespace,
             )
         };
         let tree = match tree {
             Ok(tree) => tree,
-            Err(_) => {
+            Err(error) => {
                 overlaid = false;
+                missing.push(format!("overlay of {}: {error}", temp.display()));
                 at(|| format!("private {}", temp.display()), private_folder())?
             }
         };
@@ -84,6 +92,21 @@ pub(crate) fn build(
             at(|| "private /dev/shm".into(), private_folder())?,
             shm.to_owned(),
         ));
+    }
+    let mut home = wants_home(order);
+    if home {
+        match overlay(
+            &order.home,
+            &order.scratch.join("home"),
+            &[],
+            user_namespace,
+        ) {
+            Ok(tree) => attachments.push((tree, order.home.clone())),
+            Err(error) => {
+                home = false;
+                missing.push(format!("overlay of HOME: {error}"));
+            }
+        }
     }
     let proc = if private_pids && !order.off.is_off("proc") {
         Some(at(
@@ -141,7 +164,12 @@ pub(crate) fn build(
         || "set the mode of TMPDIR".into(),
         std::fs::set_permissions(&order.tmpdir, mode),
     )?;
-    Ok(View { overlaid, own_proc })
+    Ok(View {
+        overlaid,
+        own_proc,
+        home,
+        missing,
+    })
 }
 
 /// The temp folders of this host, without repeats when one is a link to the other.
@@ -159,13 +187,38 @@ pub(crate) fn temp_folders() -> Vec<PathBuf> {
     found
 }
 
+/// Whether HOME gets an overlay: in the contained pass, and where it is neither everything nor in the
+/// clone, which is writable already.
+fn wants_home(order: &Order) -> bool {
+    order.pass == Pass::Contained
+        && !order.off.is_off("home-overlay")
+        && order.home.parent().is_some()
+        && !order.home.starts_with(&order.repo)
+        && order.home.is_dir()
+}
+
 /// An overlay of `lower` whose changes land in `place`, a folder outside `lower`.
-fn overlay(lower: &Path, place: &Path, user_namespace: bool) -> io::Result<OwnedFd> {
+fn overlay(
+    lower: &Path,
+    place: &Path,
+    hidden: &[OsString],
+    user_namespace: bool,
+) -> io::Result<OwnedFd> {
     let (upper, work) = (place.join("upper"), place.join("work"));
     for folder in [place, &upper, &work] {
         std::fs::create_dir(folder)?;
     }
-    std::fs::set_permissions(&upper, std::fs::Permissions::from_mode(0o1777))?;
+    // The top of an overlay has the mode of its upper folder.
+    let mode = std::fs::metadata(lower)?.permissions().mode();
+    std::fs::set_permissions(&upper, std::fs::Permissions::from_mode(mode & 0o7777))?;
+    for path in hidden.iter().map(Path::new) {
+        if path.parent() == Some(lower)
+            && let Some(name) = path.file_name()
+        {
+            // A whiteout: the name is not there (Documentation/filesystems/overlayfs.rst).
+            mknod(&upper.join(name), SFlag::S_IFCHR, Mode::empty(), 0)?;
+        }
+    }
     let text = |path: &Path| {
         CString::new(path.as_os_str().as_bytes())
             .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))
@@ -185,6 +238,25 @@ fn overlay(lower: &Path, place: &Path, user_namespace: bool) -> io::Result<Owned
 
 fn private_folder() -> io::Result<OwnedFd> {
     mount::new_filesystem(c"tmpfs", &[(c"mode", Some(c"1777"))], mount::PRIVATE)
+}
+
+/// Names in a temp folder that belong to other running programs and mean nothing to the subject but
+/// trouble: a Java VM keeps a file for each VM of the user, and removes those of dead ones.
+pub(crate) fn hidden_in(temps: &[PathBuf]) -> Vec<PathBuf> {
+    let mut hidden = Vec::new();
+    for temp in temps {
+        let Ok(entries) = std::fs::read_dir(temp) else {
+            continue;
+        };
+        let names = entries.flatten().map(|entry| entry.file_name());
+        hidden.extend(
+            names
+                .filter(|name| name.as_bytes().starts_with(b"hsperfdata_"))
+                .map(|name| temp.join(name)),
+        );
+    }
+    hidden.sort();
+    hidden
 }
 
 /// Covers the temp root with an empty read-only folder, where the subject could see it.

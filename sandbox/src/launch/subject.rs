@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::{dup2_stdin, read, setsid};
 
 use super::wire::Order;
-use super::{mounts, restrict, say};
+use super::{Ground, mounts, restrict, say};
 use crate::calls::NATIVE;
 use crate::filter;
 use crate::job::Pass;
@@ -20,18 +20,18 @@ use crate::sys::process::{close_from_on_exec, execute, reset_signals};
 use crate::sys::seccomp::install_listener;
 
 /// Confines this process and executes the order's argv. Never returns.
-pub(super) fn become_it(order: &Order, mounts: bool, report: &OwnedFd, wait: &OwnedFd) -> ! {
-    if let Err(why) = confine(order, mounts, report, wait) {
+pub(super) fn become_it(order: &Order, ground: Ground, report: &OwnedFd, wait: &OwnedFd) -> ! {
+    if let Err(why) = confine(order, ground, report, wait) {
         say(report.as_fd(), &format!("failed {why}"));
         std::process::exit(127);
     }
     // From here on the descriptor table is this process's own.
-    let why = run(order, mounts);
+    let why = run(order, ground);
     say(report.as_fd(), &why);
     std::process::exit(127);
 }
 
-fn confine(order: &Order, mounts: bool, report: &OwnedFd, wait: &OwnedFd) -> Result<(), String> {
+fn confine(order: &Order, ground: Ground, report: &OwnedFd, wait: &OwnedFd) -> Result<(), String> {
     // Should init fail before it reaps, nobody else would end this process.
     prctl::set_pdeathsig(Signal::SIGKILL).map_err(|e| format!("bind to init: {e}"))?;
     // A session of its own: no controlling terminal, and a group that can be signalled as one.
@@ -39,7 +39,11 @@ fn confine(order: &Order, mounts: bool, report: &OwnedFd, wait: &OwnedFd) -> Res
     // One byte, not none: with none the kernel still starts a dump program that core_pattern names
     // (core(5)); one byte is too little for a file, too.
     setrlimit(Resource::RLIMIT_CORE, 1, 1).map_err(|e| format!("no core dumps: {e}"))?;
-    let top = if mounts { &order.repo } else { &order.clone };
+    let top = if ground.mounts {
+        &order.repo
+    } else {
+        &order.clone
+    };
     let cwd = top.join(&order.cwd);
     std::env::set_current_dir(&cwd).map_err(|e| format!("enter {}: {e}", cwd.display()))?;
     if !order.stdin.as_os_str().is_empty() {
@@ -51,7 +55,7 @@ fn confine(order: &Order, mounts: bool, report: &OwnedFd, wait: &OwnedFd) -> Res
     if order.off.is_off("landlock") {
         say(report.as_fd(), "missing Landlock: switched off");
     } else {
-        match restrict::apply(&writable(order, mounts)) {
+        match restrict::apply(&writable(order, ground)) {
             Ok(abi) => say(report.as_fd(), &format!("layer landlock {abi}")),
             // Without it nothing may run.
             Err(why) => return Err(format!("no-enforcement Landlock: {why}")),
@@ -75,9 +79,9 @@ fn confine(order: &Order, mounts: bool, report: &OwnedFd, wait: &OwnedFd) -> Res
 }
 
 /// Folders below which the kernel lets this pass write.
-fn writable(order: &Order, mounts: bool) -> Vec<PathBuf> {
+fn writable(order: &Order, ground: Ground) -> Vec<PathBuf> {
     let mut list = Vec::new();
-    if mounts {
+    if ground.mounts {
         list.extend(mounts::temp_folders());
         list.extend(
             [PathBuf::from("/dev/shm")]
@@ -88,22 +92,25 @@ fn writable(order: &Order, mounts: bool) -> Vec<PathBuf> {
         list.push(order.shared_tmpdir.clone());
     }
     if order.pass == Pass::Contained {
-        list.push(if mounts {
+        list.push(if ground.mounts {
             order.repo.clone()
         } else {
             order.clone.clone()
         });
     }
+    if ground.home {
+        list.push(order.home.clone());
+    }
     list
 }
 
 /// Executes; returns why it could not.
-fn run(order: &Order, mounts: bool) -> String {
+fn run(order: &Order, ground: Ground) -> String {
     let c = |text: &OsString| {
         CString::new(text.as_bytes()).map_err(|_| "argument holds a NUL byte".to_owned())
     };
     let mut env = order.env.clone();
-    let tmpdir = if mounts {
+    let tmpdir = if ground.mounts {
         &order.tmpdir
     } else {
         &order.shared_tmpdir

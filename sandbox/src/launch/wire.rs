@@ -24,6 +24,10 @@ pub(crate) struct Order {
     pub cwd: PathBuf,
     /// File for standard input, below the top of the clone; empty for none.
     pub stdin: PathBuf,
+    /// The user's HOME, which gets a private overlay in the contained pass.
+    pub home: PathBuf,
+    /// Paths in temp folders that the subject must not find: other programs' bookkeeping.
+    pub hidden: Vec<OsString>,
     /// Host folder for the private temp folders' contents.
     pub scratch: PathBuf,
     /// Hidden from the subject where mounts are available.
@@ -51,6 +55,7 @@ impl Order {
         let mut out = Vec::new();
         put_list(&mut out, &self.argv);
         put_list(&mut out, &self.env);
+        put_list(&mut out, &self.hidden);
         for path in self.paths() {
             put(&mut out, path.as_os_str().as_bytes());
         }
@@ -65,12 +70,13 @@ impl Order {
         out
     }
 
-    fn paths(&self) -> [&Path; 8] {
+    fn paths(&self) -> [&Path; 9] {
         [
             &self.clone,
             &self.repo,
             &self.cwd,
             &self.stdin,
+            &self.home,
             &self.scratch,
             &self.temp_root,
             &self.tmpdir,
@@ -82,9 +88,10 @@ impl Order {
         let mut reader = Reader { bytes, at: 0 };
         let argv = reader.list()?;
         let env = reader.list()?;
+        let hidden = reader.list()?;
         let mut path = || reader.string().map(PathBuf::from);
         let (clone, repo, cwd) = (path()?, path()?, path()?);
-        let (stdin, scratch) = (path()?, path()?);
+        let (stdin, home, scratch) = (path()?, path()?, path()?);
         let (temp_root, tmpdir, shared_tmpdir) = (path()?, path()?, path()?);
         let pass = match reader.byte()? {
             0 => Pass::Denied,
@@ -105,6 +112,8 @@ impl Order {
             repo,
             cwd,
             stdin,
+            home,
+            hidden,
             scratch,
             temp_root,
             tmpdir,
@@ -179,6 +188,8 @@ mod tests {
             repo: "/home/u/repo".into(),
             cwd: "sub".into(),
             stdin: "in.txt".into(),
+            home: "/home/u".into(),
+            hidden: vec!["/tmp/x".into()],
             scratch: "/dev/shm/x/s".into(),
             temp_root: "/dev/shm/x".into(),
             tmpdir: "/tmp/t".into(),

@@ -433,18 +433,17 @@ impl Supervisor {
             Place::Worktree | Place::GitDir => self.world.pass == Pass::Contained && contained,
             Place::Scratch | Place::Itself | Place::DeviceSink => contained,
             Place::Ipc => self.world.mounts,
-            Place::Home
-            | Place::Outside
-            | Place::NameService
-            | Place::Delegated
-            | Place::Egress => false,
+            Place::Home => self.world.places.home_private && self.world.pass == Pass::Contained,
+            Place::Outside | Place::NameService | Place::Delegated | Place::Egress => false,
         }
     }
 
     fn is_missing_here_only(&self, end: &Reached) -> bool {
         let path = &end.found.path;
-        matches!(end.located.place, Place::Worktree | Place::GitDir)
-            && self.world.places.missing_here_only(path)
+        matches!(
+            end.located.place,
+            Place::Worktree | Place::GitDir | Place::Scratch
+        ) && self.world.places.missing_here_only(path)
             && !path.ancestors().any(|p| self.removed.contains(p))
     }
 }

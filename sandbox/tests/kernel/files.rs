@@ -150,6 +150,11 @@ fn a_name_goes_by_what_it_reaches() {
         } else {
             Outcome::Allowed
         };
+        let in_home = if stage.sh("true").layers.home_overlay {
+            Outcome::Allowed
+        } else {
+            Outcome::Denied
+        };
         for (script, effect, place, outcome, end) in [
             (
                 "echo >> out/file",
@@ -176,7 +181,7 @@ fn a_name_goes_by_what_it_reaches() {
                 "echo >> profile",
                 Effect::WriteOpen,
                 Place::Home,
-                denied,
+                in_home,
                 "home/.profile",
             ),
             (
@@ -225,7 +230,7 @@ fn a_name_goes_by_what_it_reaches() {
                 "echo > \"$HOME/../home/n\"",
                 Effect::Create,
                 Place::Home,
-                denied,
+                in_home,
                 "home/n",
             ),
             ("echo > /n", Effect::Create, Place::Outside, denied, "/n"),
