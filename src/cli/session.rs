@@ -114,7 +114,7 @@ impl<'a> Session<'a> {
         let probed =
             probe(&field, &subject.plan, &settings).map_err(|error| self.failure(&error))?;
         if let Some(kept) = &probed.kept {
-            self.terminal.note(&format!("kept: {}", kept.display()));
+            self.terminal.answer(&format!("kept: {}", kept.display()));
         }
         let record = probed.record;
         self.host.layers = match self.controls {

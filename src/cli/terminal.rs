@@ -70,6 +70,11 @@ impl Terminal {
         }
     }
 
+    /// A line that was asked for, on standard error, quiet or not.
+    pub(super) fn answer(&self, text: &str) {
+        eprintln!("{text}");
+    }
+
     /// A problem on standard error, quiet or not.
     pub(super) fn error(&self, text: &str) {
         let (bold, reset) = if self.colored(std::io::stderr().is_terminal()) {
@@ -84,7 +89,7 @@ impl Terminal {
     pub(super) fn fail(&self, failure: &Failure) -> ExitCode {
         self.error(&failure.chain.join(": "));
         if let Some(hint) = &failure.hint {
-            eprintln!("hint: {hint}");
+            self.note(&format!("hint: {hint}"));
         }
         failure.code
     }
