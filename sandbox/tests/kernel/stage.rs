@@ -215,7 +215,7 @@ fn open_up(top: &Path) {
         .flatten();
     let runs = calibrated.map(|run| run.path()).chain([top.to_owned()]);
     for work in runs.flat_map(|run| {
-        ["temp0", "temp1"].map(|temp| run.join("scratch").join(temp).join("work/work"))
+        ["temp0", "temp1", "home"].map(|name| run.join("scratch").join(name).join("work/work"))
     }) {
         if work.exists() {
             let mode = fs::Permissions::from_mode(0o700);
