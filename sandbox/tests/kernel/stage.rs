@@ -65,8 +65,8 @@ impl Stage {
             env: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
             stdin: Stdin::Null,
             limits: Limits {
-                timeout: Duration::from_secs(30),
-                linger: Duration::from_secs(5),
+                timeout: Duration::from_secs(120),
+                linger: Duration::from_secs(20),
                 ..Limits::default()
             },
         };
