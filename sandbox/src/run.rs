@@ -683,17 +683,21 @@ impl<'a> Session<'a> {
                 self.residue.push(path);
             }
         }
-        self.look_at_home();
         let shm = Path::new("/dev/shm");
         self.residue.extend(
             list(&self.inside(shm))
                 .into_iter()
                 .map(|rest| shm.join(rest)),
         );
-        // Mount points that the private folders needed are no residue of the arm's.
-        let needed = [self.order.repo.clone(), tmpdir];
-        self.residue
-            .retain(|path| !needed.iter().any(|n| n.starts_with(path)));
+        // Mount points that the private folders needed are no residue of the arm's, and neither is
+        // what is mounted there.
+        let mounted = [&self.order.repo, &self.order.home];
+        let needed = [mounted[0], mounted[1], &tmpdir];
+        self.residue.retain(|path| {
+            !needed.iter().any(|n| n.starts_with(path))
+                && !mounted.iter().any(|m| path.starts_with(m))
+        });
+        self.look_at_home();
         self.residue.sort();
     }
 
