@@ -4,9 +4,10 @@ use std::process::{Command, Output};
 
 use calibrun_sandbox::switch::Switches;
 use calibrun_sandbox::{Calibration, Gap, Pass, calibrate};
+use std::path::Path;
 
 use crate::host::{CASE_ROLE, cases};
-use crate::stage::Stage;
+use crate::stage::{Asked, Stage};
 
 cases! {
     Nothing =>
@@ -32,6 +33,14 @@ pub(crate) const REPORT: crate::host::Case = crate::host::Case {
         println!("{:#?}", calibration());
         let run = Stage::new(Pass::Contained).sh("true");
         println!("{:?} {:?}", run.layers, run.gaps);
+        let run = Stage::below(Path::new("/tmp"), Pass::Contained)
+            .sh("echo x > w/file && cat w/file && ls -A .. && ls -A \"$HOME\"");
+        println!(
+            "in /tmp: {:?} {:?} {:?}",
+            run.termination,
+            run.out(),
+            run.residue
+        );
     },
 };
 
@@ -92,7 +101,7 @@ fn without_a_listener_it_fails() {
 }
 
 /// A layer that is only wanted: what is left still refuses everything, and the run names the lack.
-fn only_missing(layer: &str, field: &str, gap: Option<Gap>) {
+fn only_missing(layer: &str, field: &str, gap: Option<Gap>) -> String {
     let with = Stage::new(Pass::Contained).sh("true");
     assert!(format!("{:?}", with.layers).contains(&format!("{field}: true")));
     assert!(
@@ -107,24 +116,28 @@ fn only_missing(layer: &str, field: &str, gap: Option<Gap>) {
         "{report}"
     );
     assert!(report.contains("failures: []"), "{report}");
+    report
 }
 
 fn without_mounts_the_run_says_so() {
-    only_missing("mounts", "mounts", Some(Gap::NoMounts));
+    let _ = only_missing("mounts", "mounts", Some(Gap::NoMounts));
 }
 
 fn without_private_temp_folders_the_run_says_so() {
-    only_missing("temp-overlay", "temp_overlay", Some(Gap::TempNotOverlaid));
+    let report = only_missing("temp-overlay", "temp_overlay", Some(Gap::TempNotOverlaid));
+    // What a private, empty temp folder covers is there all the same where it is needed.
+    let expected = "in /tmp: Exited(0) \"x\\nhome\\nrepo\\n.profile\\n\" []";
+    assert!(report.contains(expected), "{report}");
 }
 
 fn without_a_private_home_the_layers_say_so() {
-    only_missing("home-overlay", "home_overlay", None);
+    let _ = only_missing("home-overlay", "home_overlay", None);
 }
 
 fn without_a_private_network_the_run_says_so() {
-    only_missing("net", "net_namespace", Some(Gap::NoPrivateNet));
+    let _ = only_missing("net", "net_namespace", Some(Gap::NoPrivateNet));
 }
 
 fn without_a_process_tree_the_run_says_so() {
-    only_missing("pid", "pid_namespace", Some(Gap::NoPidNamespace));
+    let _ = only_missing("pid", "pid_namespace", Some(Gap::NoPidNamespace));
 }

@@ -49,7 +49,12 @@ struct Print {
 
 impl Stage {
     pub(crate) fn new(pass: Pass) -> Stage {
-        let field = make_folder(&test_root());
+        Stage::below(&test_root(), pass)
+    }
+
+    /// With repo, HOME and outside in a folder below `root`.
+    pub(crate) fn below(root: &Path, pass: Pass) -> Stage {
+        let field = make_folder(root);
         let shm = Path::new("/dev/shm");
         // As the runner does: the clone on tmpfs where there is one.
         let temp_root = make_folder(&if shm.is_dir() {
