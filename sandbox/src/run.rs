@@ -691,8 +691,11 @@ impl<'a> Session<'a> {
         );
         // Mount points that the private folders needed are no residue of the arm's, and neither is
         // what is mounted there.
+        let temps = temp_folders();
+        let below_temp = |path: &&PathBuf| temps.iter().any(|t| *path != t && path.starts_with(t));
         let mounted = [&self.order.repo, &self.order.home];
-        let needed = [mounted[0], mounted[1], &tmpdir];
+        let mounted: Vec<_> = mounted.into_iter().filter(below_temp).collect();
+        let needed: Vec<_> = mounted.iter().copied().chain([&tmpdir]).collect();
         self.residue.retain(|path| {
             !needed.iter().any(|n| n.starts_with(path))
                 && !mounted.iter().any(|m| path.starts_with(m))

@@ -195,12 +195,13 @@ pub(crate) fn temp_folders() -> Vec<PathBuf> {
 }
 
 /// Whether HOME gets an overlay: in the contained pass, and where it is neither everything nor in the
-/// clone, which is writable already.
+/// clone, which is writable already, nor holds a temp folder, which has an overlay of its own.
 fn wants_home(order: &Order) -> bool {
     order.pass == Pass::Contained
         && !order.off.is_off("home-overlay")
         && order.home.parent().is_some()
         && !order.home.starts_with(&order.repo)
+        && !temp_folders().iter().any(|t| t.starts_with(&order.home))
         && order.home.is_dir()
 }
 
