@@ -39,6 +39,7 @@ cases! {
     Mounts =>
         a_nameless_file_gets_a_name_only_in_the_clone
         a_temp_folder_that_was_there_is_outside_even_when_it_is_touched_only
+        a_home_that_is_a_temp_folder_hides_no_scratch
         what_other_programs_keep_in_a_temp_folder_is_not_shown;
     HomeOverlay =>
         a_private_home_takes_what_the_real_one_keeps;
@@ -735,6 +736,16 @@ fn a_private_home_takes_what_the_real_one_keeps() {
     let run = Stage::new(Pass::Denied).sh("echo x > \"$HOME/new\"");
     run.expect(Effect::Create, Place::Home, Outcome::Denied, "home/new");
     assert!(!run.layers.home_overlay);
+}
+
+fn a_home_that_is_a_temp_folder_hides_no_scratch() {
+    let mut stage = Stage::new(Pass::Contained);
+    stage.other_home = Some("/tmp".into());
+    let run = stage.sh("echo x > \"$TMPDIR/x\" && cat \"$HOME\"/calibrun-*/x");
+    assert_eq!(run.out(), "x\n", "{}", run.list());
+    assert_eq!(run.attempts.len(), 1, "{}", run.list());
+    run.expect(Effect::Create, Place::Scratch, Outcome::Allowed, "/x");
+    assert_eq!(run.residue, [run.tmpdir.join("x")]);
 }
 
 fn what_other_programs_keep_in_a_temp_folder_is_not_shown() {

@@ -29,6 +29,8 @@ pub(crate) struct Stage {
     temp_root: TempDir,
     pub(crate) pass: Pass,
     pub(crate) cwd: PathBuf,
+    /// HOME where it is not to be [`Stage::home`].
+    pub(crate) other_home: Option<PathBuf>,
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) stdin: Stdin,
     pub(crate) limits: Limits,
@@ -67,6 +69,7 @@ impl Stage {
             temp_root,
             pass,
             cwd: PathBuf::new(),
+            other_home: None,
             env: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
             stdin: Stdin::Null,
             limits: Limits {
@@ -136,7 +139,8 @@ impl Stage {
 
     pub(crate) fn job(&self, argv: &[&OsStr]) -> Job {
         let mut env = self.env.clone();
-        env.push(("HOME".into(), self.home().into()));
+        let home = self.other_home.clone().unwrap_or_else(|| self.home());
+        env.push(("HOME".into(), home.clone().into()));
         Job {
             argv: argv.iter().map(|a| (*a).to_owned()).collect(),
             cwd: self.cwd.clone(),
@@ -147,7 +151,7 @@ impl Stage {
                 clone: self.clone_top(),
                 repo: self.repo(),
                 git_dirs: vec![".git".into()],
-                home: self.home(),
+                home,
                 scratch: self.scratch(),
                 temp_root: self.temp_root.path().to_owned(),
             },
