@@ -77,5 +77,9 @@ fn main() -> ExitCode {
     }
     let host = Host::look();
     let trials = cases().flat_map(|case| host.trials(case)).collect();
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    let mut arguments = Arguments::from_args();
+    // Each case is a process of its own that mostly waits: for deadlines, lingers, other processes.
+    let cpus = std::thread::available_parallelism().map_or(2, usize::from);
+    arguments.test_threads.get_or_insert(3 * cpus);
+    libtest_mimic::run(&arguments, trials).exit_code()
 }
