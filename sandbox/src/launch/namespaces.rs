@@ -93,16 +93,16 @@ pub(super) fn number_apart() -> io::Result<()> {
     let most: i32 = most.trim().parse().unwrap_or(1 << 15);
     let entries = std::fs::read_dir("/proc")?.flatten();
     let numbers = entries.filter_map(|e| e.file_name().to_str()?.parse().ok());
-    let start = widest_gap(numbers.collect(), most);
+    let start = middle_of_widest_gap(numbers.collect(), most);
     std::fs::write("/proc/sys/kernel/ns_last_pid", start.to_string())
 }
 
-/// The number below the longest run of free ones up to `most`.
-fn widest_gap(mut taken: Vec<i32>, most: i32) -> i32 {
+/// The middle of the longest run of free numbers up to `most`: the host goes on counting at its lower end.
+fn middle_of_widest_gap(mut taken: Vec<i32>, most: i32) -> i32 {
     taken.extend([1, most]);
     taken.sort_unstable();
     let gaps = taken.windows(2).map(|pair| (pair[1] - pair[0], pair[0]));
-    gaps.max().map_or(1, |(_, start)| start)
+    gaps.max().map_or(1, |(width, start)| start + width / 2)
 }
 
 fn entered(user: bool, flags: CloneFlags, missing: Vec<String>) -> Entered {
@@ -143,12 +143,12 @@ fn map_identity(order: &Order, channel: &Channel) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::widest_gap;
+    use super::middle_of_widest_gap;
 
     #[test]
-    fn numbers_begin_in_the_widest_gap() {
-        assert_eq!(widest_gap(vec![1, 2, 900, 1000], 32_768), 1000);
-        assert_eq!(widest_gap(vec![20_000, 5, 32_000], 32_768), 5);
-        assert_eq!(widest_gap(vec![], 32_768), 1);
+    fn numbers_begin_in_the_middle_of_the_widest_gap() {
+        assert_eq!(middle_of_widest_gap(vec![1, 2, 900, 1000], 32_768), 1000 + 31_768 / 2);
+        assert_eq!(middle_of_widest_gap(vec![20_000, 5, 32_000], 32_768), 5 + 19_995 / 2);
+        assert_eq!(middle_of_widest_gap(vec![], 32_768), 1 + 32_767 / 2);
     }
 }

@@ -12,7 +12,7 @@ use nix::unistd::setsid;
 
 use crate::host::{cases, this_program};
 use crate::raw;
-use crate::stage::{Asked, Stage};
+use crate::stage::{Asked, Stage, remove};
 
 cases! {
     Nothing =>
@@ -284,8 +284,7 @@ fn nothing_outlives_a_killed_runner() {
         std::thread::sleep(Duration::from_millis(200));
         let after = size();
         for top in [clone, repo] {
-            fs::remove_dir_all(top.parent().expect("a folder of the test's own"))
-                .expect("clean up");
+            remove(top.parent().expect("a folder of the test's own"));
         }
         let _ = fs::remove_dir_all(format!("/tmp/calibrun-{pid}-0-shared"));
         assert!(gone, "{pass}: left were {left:?}");

@@ -681,7 +681,7 @@ fn a_nameless_file_gets_a_name_only_in_the_clone() {
 
 fn a_temp_folder_that_was_there_is_outside_even_when_it_is_touched_only() {
     let theirs = tempfile::Builder::new()
-        .prefix("calibrun-test-")
+        .prefix("sandbox-test-")
         .tempdir_in("/tmp")
         .expect("a folder");
     let stage = Stage::new(Pass::Contained);

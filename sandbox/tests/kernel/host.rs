@@ -7,8 +7,7 @@ use calibrun_sandbox::switch::Switches;
 use calibrun_sandbox::{Layers, Pass};
 use libtest_mimic::{Completion, Failed, Trial};
 
-use crate::raw;
-use crate::stage::Stage;
+use crate::stage::{Stage, TEST_ROOT, has_room_outside_temp};
 
 /// First argument of a process that runs one case; its environment switches layers off.
 pub(crate) const CASE_ROLE: &str = "__case";
@@ -27,8 +26,8 @@ pub(crate) enum Need {
     Net,
     /// A private process tree in the contained pass.
     Pids,
-    /// A kernel that runs 32-bit x86 calls.
-    Ia32,
+    /// Private mounts, and a folder outside the shared temp folders that tests may write to.
+    MountsAndRoom,
     /// A program on the PATH.
     Program(&'static str),
 }
@@ -72,7 +71,6 @@ const ALL_LAYERS: Condition = Condition {
 /// What was found by trying.
 pub(crate) struct Host {
     layers: Layers,
-    ia32: bool,
     root: bool,
     must_run: bool,
 }
@@ -82,7 +80,6 @@ impl Host {
         let run = Stage::new(Pass::Contained).sh("true");
         Host {
             layers: run.layers,
-            ia32: raw::runs_ia32(),
             root: nix::unistd::Uid::effective().is_root(),
             must_run: std::env::var_os(MUST_RUN).is_some_and(|v| v == "1"),
         }
@@ -115,13 +112,16 @@ impl Host {
         let lacking = match need {
             Need::Nothing => false,
             Need::Mounts => !self.layers.mounts,
+            Need::MountsAndRoom if !has_room_outside_temp() => {
+                return Some(format!(
+                    "every folder for tests lies in a temp folder, see {TEST_ROOT}"
+                ));
+            }
+            Need::MountsAndRoom => !self.layers.mounts,
             Need::Net => !self.layers.net_namespace,
             Need::Pids => !self.layers.pid_namespace,
-            Need::Ia32 if !self.ia32 => {
-                return Some("this kernel does not run 32-bit calls".into());
-            }
             Need::Program(name) if !on_path(name) => return Some(format!("no {name} here")),
-            Need::Ia32 | Need::Program(_) => false,
+            Need::Program(_) => false,
         };
         lacking.then(|| format!("this host gives no {need:?}: {}", missing()))
     }
@@ -130,7 +130,11 @@ impl Host {
     pub(crate) fn trials(&self, case: &'static Case) -> Vec<Trial> {
         let lacks = self.lacks(case.needs).map(Arc::new);
         let applies = |condition: &Condition| {
-            condition.namespaces || !matches!(case.needs, Need::Mounts | Need::Net | Need::Pids)
+            condition.namespaces
+                || !matches!(
+                    case.needs,
+                    Need::Mounts | Need::MountsAndRoom | Need::Net | Need::Pids
+                )
         };
         let short = case.name.trim_start_matches("kernel::");
         let conditions = self.conditions().into_iter().filter(applies);

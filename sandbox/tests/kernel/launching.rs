@@ -359,7 +359,7 @@ fn temp_folders_show_what_was_there_and_keep_what_is_made_to_themselves() {
     for pass in BOTH {
         let stage = Stage::new(pass);
         let theirs = tempfile::Builder::new()
-            .prefix("calibrun-test-")
+            .prefix("sandbox-test-")
             .tempdir_in("/tmp")
             .expect("a folder");
         let file = theirs.path().join("file");

@@ -60,7 +60,7 @@ fn a_daemons_socket_is_delegation_however_it_is_reached() {
     for pass in BOTH {
         let stage = Stage::new(pass);
         let dir = tempfile::Builder::new()
-            .prefix("calibrun-test-")
+            .prefix("sandbox-test-")
             .tempdir_in("/tmp")
             .expect("a short path");
         let path = dir.path().join("s");

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use crate::subject;
 
 /// Names a folder outside every temp folder in which tests may make folders of their own.
-const TEST_ROOT: &str = "CALIBRUN_TEST_ROOT";
+pub(crate) const TEST_ROOT: &str = "CALIBRUN_TEST_ROOT";
 
 /// Where one test happens.
 pub(crate) struct Stage {
@@ -160,7 +160,8 @@ impl Stage {
         argv: &[&OsStr],
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Run, RunError> {
-        let _ = fs::remove_dir_all(self.scratch());
+        open_up(self.temp_root.path());
+        fs::remove_dir_all(self.scratch()).expect("remove the last run's scratch");
         fs::create_dir(self.scratch()).expect("an empty scratch");
         let mut guarded = vec![self.repo(), self.home(), self.outside()];
         if self.pass == Pass::Denied {
@@ -193,11 +194,48 @@ impl Stage {
     }
 }
 
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // The folders themselves go with their `TempDir`.
+        open_up(self.temp_root.path());
+    }
+}
+
+/// Removes a folder and all that is in it.
+pub(crate) fn remove(top: &Path) {
+    open_up(top);
+    fs::remove_dir_all(top).expect("remove a folder of the test's own");
+}
+
+/// An overlay's work folder has no rights at all, and only the superuser could remove it so.
+fn open_up(top: &Path) {
+    let calibrated = fs::read_dir(top.join("work"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let runs = calibrated.map(|run| run.path()).chain([top.to_owned()]);
+    for work in runs.flat_map(|run| {
+        ["temp0", "temp1"].map(|temp| run.join("scratch").join(temp).join("work/work"))
+    }) {
+        if work.exists() {
+            let mode = fs::Permissions::from_mode(0o700);
+            fs::set_permissions(work, mode).expect("open a folder of the test's own");
+        }
+    }
+}
+
 fn make_folder(parent: &Path) -> TempDir {
     let made = tempfile::Builder::new()
-        .prefix("calibrun-test-")
+        .prefix("sandbox-test-")
         .tempdir_in(parent);
     made.unwrap_or_else(|e| panic!("a folder in {}: {e}", parent.display()))
+}
+
+/// Whether the host has room for tests outside the shared temp folders.
+pub(crate) fn has_room_outside_temp() -> bool {
+    let root = fs::canonicalize(test_root()).expect("a folder for tests");
+    let temps = ["/tmp", "/var/tmp"];
+    !temps.iter().any(|temp| root.starts_with(temp))
 }
 
 /// Outside the shared temp folders where possible: these are a place of their own.
