@@ -147,8 +147,14 @@ mod tests {
 
     #[test]
     fn numbers_begin_in_the_middle_of_the_widest_gap() {
-        assert_eq!(middle_of_widest_gap(vec![1, 2, 900, 1000], 32_768), 1000 + 31_768 / 2);
-        assert_eq!(middle_of_widest_gap(vec![20_000, 5, 32_000], 32_768), 5 + 19_995 / 2);
+        assert_eq!(
+            middle_of_widest_gap(vec![1, 2, 900, 1000], 32_768),
+            1000 + 31_768 / 2
+        );
+        assert_eq!(
+            middle_of_widest_gap(vec![20_000, 5, 32_000], 32_768),
+            5 + 19_995 / 2
+        );
         assert_eq!(middle_of_widest_gap(vec![], 32_768), 1 + 32_767 / 2);
     }
 }
