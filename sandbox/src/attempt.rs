@@ -109,6 +109,8 @@ table! {
         Runner = "runner", "the target is one of the runner's own processes";
         Undecodable = "undecodable", "the event could not be decoded, or came through a door that cannot be observed";
         TempNotPrivate = "temp-not-private", "a path in a shared temp folder that could not be made private";
+        Mapped = "mapped", "existing content was mapped for shared writing: a change that is put back leaves no trace";
+        LeftBehind = "left-behind", "it was still there when the last process of the arm had ended";
         MetadataRefused = "metadata-refused", "metadata that this host could not contain was refused in the contained pass";
     }
 }
