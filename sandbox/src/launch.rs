@@ -25,7 +25,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{Pid, pipe2, read};
 
 pub(crate) use mounts::{hidden_in, temp_folders};
@@ -305,7 +305,9 @@ fn read_line(from: &OwnedFd, subject: Pid) -> Result<String, String> {
         match poll(&mut polled, PollTimeout::from(100u16)) {
             Ok(0) => {
                 // The subject's death is no end of file here: this process holds the other end too.
-                match waitpid(subject, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT)) {
+                // waitpid(2) knows no WNOWAIT and refuses it.
+                let left = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+                match waitid(Id::Pid(subject), left) {
                     Ok(WaitStatus::StillAlive) => continue,
                     other => {
                         return Err(format!(

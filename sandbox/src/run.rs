@@ -694,7 +694,7 @@ impl<'a> Session<'a> {
                 .map(|rest| shm.join(rest)),
         );
         // Mount points that the private folders needed are no residue of the arm's.
-        let needed = [self.order.repo.clone(), tmpdir];
+        let needed = [self.order.repo.clone(), self.order.home.clone(), tmpdir];
         self.residue
             .retain(|path| !needed.iter().any(|n| n.starts_with(path)));
         for path in self.residue.iter().filter(|path| path.starts_with(shm)) {

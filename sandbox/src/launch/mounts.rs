@@ -121,6 +121,13 @@ pub(crate) fn build(
         mount::make_read_only_below(Path::new("/")),
     )?;
     for (tree, target) in &attachments {
+        // HOME may lie below a private folder, which has just covered it.
+        if !target.is_dir() {
+            at(
+                || format!("make {}", target.display()),
+                std::fs::create_dir_all(target),
+            )?;
+        }
         at(
             || format!("attach {}", target.display()),
             mount::attach(tree, target),
