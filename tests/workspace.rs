@@ -1549,3 +1549,32 @@ fn a_submodule_is_judged_and_brought_back_by_its_own_history() {
         report.residue
     );
 }
+
+/// As an ordinary user; root is refused nothing.
+#[test]
+fn what_a_subject_closed_to_everybody_is_read_all_the_same() {
+    let repo = Repo::new();
+    repo.write("scripts/local.sh", "not tracked\n");
+    let mut workspace = repo.workspace();
+    let tree = workspace.fresh().unwrap();
+    for path in ["scripts/run.sh", "scripts", "README", ""] {
+        fs::set_permissions(tree.root.join(path), Permissions::from_mode(0o0)).unwrap();
+    }
+    let after = retake(&tree);
+    let changes = diff(&tree.baseline, &after, &tree.states);
+    let found: Vec<(PathBuf, ChangeKind)> = changes.into_iter().map(|c| (c.path, c.kind)).collect();
+    let modes = ["", "README", "scripts", "scripts/run.sh"];
+    for path in modes {
+        assert_eq!(after.get(Path::new(path)).unwrap().mode, 0, "{path:?}");
+        assert!(
+            found.contains(&(PathBuf::from(path), ChangeKind::Mode)),
+            "{found:?}"
+        );
+    }
+    let others = [ChangeKind::Mode, ChangeKind::Executable, ChangeKind::Times];
+    assert!(
+        found.iter().all(|(_, kind)| others.contains(kind)),
+        "{found:?}"
+    );
+    assert!(!untouched(&tree.baseline, &after));
+}

@@ -18,6 +18,8 @@ mod doors;
 mod drive;
 #[path = "kernel/ending.rs"]
 mod ending;
+#[path = "kernel/evasions.rs"]
+mod evasions;
 #[path = "kernel/files.rs"]
 mod files;
 #[path = "kernel/host.rs"]
@@ -53,6 +55,7 @@ fn cases() -> impl Iterator<Item = &'static Case> {
         doors::CASES,
         processes::CASES,
         network::CASES,
+        evasions::CASES,
         races::CASES,
         controls::CASES,
     ]

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fs::Metadata;
+use std::fs::{Metadata, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use calibrun_sandbox::FileKind;
+use rustix::fs::Access;
 
 use super::gitstate::GitState;
 use super::survey::kind_of;
@@ -126,6 +127,7 @@ impl Manifest {
     ) -> Result<Manifest, WorkspaceError> {
         let mut entries = BTreeMap::new();
         let mut notes = Vec::new();
+        let closed = earlier.map(|m| open_up(root, m)).unwrap_or_default();
         for found in walkdir::WalkDir::new(root)
             .follow_links(false)
             .sort_by_file_name()
@@ -153,7 +155,10 @@ impl Manifest {
             let known = earlier
                 .filter(|_| !written.contains(&path))
                 .and_then(|m| m.entries.get(&path));
-            let entry = read_entry(&full, &meta, known)?;
+            let mut entry = read_entry(&full, &meta, known)?;
+            if let Some(mode) = closed.get(&path) {
+                entry.mode = *mode;
+            }
             if let Some(why) = &entry.unreadable {
                 notes.push(format!("{}: {why}", path.display()));
             }
@@ -176,6 +181,43 @@ impl Manifest {
             notes,
         })
     }
+}
+
+/// Lets the owner read what a subject has closed to everybody, and gives the mode that each had, by its path
+/// relative to `root`. What is as it was in `earlier` stays as it is.
+fn open_up(root: &Path, earlier: &Manifest) -> BTreeMap<PathBuf, u32> {
+    let mut closed = BTreeMap::new();
+    let mut left = vec![PathBuf::new()];
+    while let Some(path) = left.pop() {
+        let full = root.join(&path);
+        let Ok(meta) = full.symlink_metadata() else {
+            continue;
+        };
+        let (wanted, access) = match kind_of(&meta) {
+            FileKind::Folder => (0o500, Access::READ_OK | Access::EXEC_OK),
+            FileKind::File => (0o400, Access::READ_OK),
+            FileKind::Symlink
+            | FileKind::Fifo
+            | FileKind::Socket
+            | FileKind::Device
+            | FileKind::Other => continue,
+        };
+        let mode = meta.permissions().mode() & 0o7777;
+        let as_before = earlier.get(&path).is_some_and(|entry| entry.mode == mode);
+        let refused = || rustix::fs::access(&full, access).is_err();
+        if mode & wanted != wanted && !as_before && refused() {
+            // What is not ours to open is told by whoever tries to read it.
+            let opened = Permissions::from_mode(mode | wanted);
+            if std::fs::set_permissions(&full, opened).is_ok() {
+                closed.insert(path.clone(), mode);
+            }
+        }
+        if meta.is_dir() {
+            let inner = std::fs::read_dir(&full).into_iter().flatten().flatten();
+            left.extend(inner.map(|entry| path.join(entry.file_name())));
+        }
+    }
+    closed
 }
 
 /// Whether every file below `folder` that was there before is there with the same bytes.

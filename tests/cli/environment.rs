@@ -271,6 +271,16 @@ impl std::fmt::Display for Session {
     }
 }
 
+/// Removes a kept temp root, what a run had closed to its owner included.
+pub(super) fn remove_root(root: &Path) {
+    let opened = Command::new("chmod")
+        .args(["-R", "u+rwx"])
+        .arg(root)
+        .status();
+    assert!(opened.expect("chmod runs").success());
+    fs::remove_dir_all(root).expect("the temp root can be removed");
+}
+
 /// Everything in the shared temp folders that is named like calibrun's own.
 pub(super) fn temp_roots() -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::environment::{Session, TestEnvironment, leaving_nothing, temp_roots, wait_until};
+use super::environment::{
+    Session, TestEnvironment, leaving_nothing, remove_root, temp_roots, wait_until,
+};
 use super::snapshot::Snapshot;
 
 /// Seconds of a sleep that nobody else sleeps; names the processes of one test.
@@ -101,7 +103,7 @@ fn remove_root_with(marker: &str) -> Option<PathBuf> {
         names.any(|entry| entry.file_name().to_str() == Some(marker))
     };
     let root = temp_roots().into_iter().find(holds)?;
-    fs::remove_dir_all(&root).expect("the temp root can be removed");
+    remove_root(&root);
     Some(root)
 }
 

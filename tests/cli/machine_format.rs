@@ -197,6 +197,7 @@ fn layers(value: &Value) {
         "temp_overlay",
         "net_namespace",
         "uts_namespace",
+        "home_overlay",
         "pid_namespace",
         "ipc_namespace",
     ];

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::environment::{Session, TestEnvironment, binary, leaving_nothing, write};
+use super::environment::{Session, TestEnvironment, binary, leaving_nothing, remove_root, write};
 
 /// A repo whose capability prints, names and complains in escape sequences.
 fn loud(env: &TestEnvironment) -> PathBuf {
@@ -150,7 +150,7 @@ fn what_is_kept_is_told_and_all_else_is_gone() {
         let mut inside = walkdir::WalkDir::new(&root).into_iter().flatten();
         let clone = inside.any(|e| e.path().ends_with("scripts/scan_leaks.sh"));
         assert!(clone, "no clone in {}", root.display());
-        std::fs::remove_dir_all(&root).expect("it can be removed");
+        remove_root(&root);
     }
     leaving_nothing(|| env.run(&repo, &["probe", "."])).exits(1);
 }
