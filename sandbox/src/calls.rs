@@ -168,6 +168,29 @@ pub enum Decode {
         /// Where the flags are.
         flags: OpenFlags,
     },
+    /// Opens a path with flags in memory. Answered ENOSYS; recorded as an open where it would write.
+    OpenHow {
+        /// The folder descriptor that a relative path starts from (`int`; `AT_FDCWD` is the working folder).
+        dir: u8,
+        /// The path.
+        path: u8,
+        /// Pointer to `struct open_how`, which begins with a `u64` of flags.
+        how: u8,
+    },
+    /// Maps a file for several to share, perhaps to write.
+    Mapping {
+        /// The descriptor.
+        fd: u8,
+    },
+    /// Executes a program.
+    Execute {
+        /// What a relative path starts from.
+        dir: Dir,
+        /// The path.
+        path: u8,
+        /// `AT_EMPTY_PATH`, `AT_SYMLINK_NOFOLLOW`; `None` where the call has none.
+        flags: Option<u8>,
+    },
     /// Changes what one path names.
     Path {
         /// What is done to it.

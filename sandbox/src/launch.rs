@@ -153,7 +153,7 @@ fn init(order: &Order, entered: &Entered, channel: &Channel) -> Result<(), Strin
         .thread_block()
         .map_err(|e| format!("block SIGCHLD: {e}"))?;
     let subject = start_subject(order, ground, channel)?;
-    reap(subject, entered.pid, &signals, channel)
+    reap(subject, entered, &signals, channel)
 }
 
 /// What the subject stands on.
@@ -334,7 +334,7 @@ fn read_line(from: &OwnedFd, subject: Pid) -> Result<String, String> {
 /// Reaps everything below until nothing is left, carrying out orders meanwhile.
 fn reap(
     subject: Pid,
-    private_pids: bool,
+    entered: &Entered,
     signals: &SigSet,
     channel: &Channel,
 ) -> Result<(), String> {
@@ -357,6 +357,11 @@ fn reap(
                 }
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(Errno::ECHILD) => {
+                    if entered.ipc {
+                        for line in ipc_left_behind() {
+                            let _ = channel.send(&format!("left {line}"), None);
+                        }
+                    }
                     // The supervisor looks at what is left through this process, and then closes.
                     if channel.send("empty", None).is_ok() {
                         while let Ok(Some(_)) = channel.receive() {}
@@ -367,7 +372,7 @@ fn reap(
             }
         }
         if killing {
-            kill_below(private_pids);
+            kill_below(entered.pid);
         }
         let timeout = if killing {
             PollTimeout::from(5u16)
@@ -397,6 +402,21 @@ fn reap(
             }
         }
     }
+}
+
+/// System V objects of this process's ipc namespace, which only a process in it can list
+/// (`/proc/sysvipc`, see proc(5)).
+fn ipc_left_behind() -> Vec<String> {
+    let mut left = Vec::new();
+    for kind in ["shm", "sem", "msg"] {
+        let text = std::fs::read_to_string(format!("/proc/sysvipc/{kind}")).unwrap_or_default();
+        for line in text.lines().skip(1) {
+            let mut columns = line.split_whitespace();
+            let (key, id) = (columns.next().unwrap_or("?"), columns.next().unwrap_or("?"));
+            left.push(format!("{kind} {id} with key {key}"));
+        }
+    }
+    left
 }
 
 /// Kills every process below this one once; orphans come here and are met the next time.

@@ -73,6 +73,9 @@ impl Places {
     pub(crate) fn locate(&self, path: &Path, object: Option<&Object>, owns: Owns<'_>) -> Located {
         let bytes = path.as_os_str().as_bytes();
         let memory_file = bytes.starts_with(b"/memfd:") && object.is_none_or(|o| o.nameless);
+        if bytes.is_empty() {
+            return Place::Outside.into(); // nothing was named: nothing is known
+        }
         if !bytes.starts_with(b"/") || memory_file {
             return Place::Itself.into(); // pipe:[…], socket:[…], anon_inode:…, a memory file
         }
@@ -346,6 +349,7 @@ mod tests {
             ("/proc/8/comm", Place::Outside),
             ("/proc/sys/kernel/hostname", Place::Outside),
             ("pipe:[123]", Place::Itself),
+            ("", Place::Outside),
             ("/memfd:x (deleted)", Place::Itself),
         ] {
             assert_eq!(place(path), expected, "{path}");

@@ -143,9 +143,14 @@ impl Resolver {
             .is_ok_and(|stat| kind_of(&stat) == FileKind::Folder)
     }
 
+    /// The working folder of thread `tid`.
+    pub(crate) fn working_folder(&self, tid: i32) -> Result<(PathBuf, Object), Errno> {
+        open_link(&format!("/proc/{tid}/cwd"))
+    }
+
     fn base(&self, tid: i32, base: Base) -> Result<(PathBuf, Object), Errno> {
         match base {
-            Base::Cwd => open_link(&format!("/proc/{tid}/cwd")),
+            Base::Cwd => self.working_folder(tid),
             Base::Descriptor(fd) => self.descriptor(tid, fd),
         }
     }

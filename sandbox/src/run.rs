@@ -21,12 +21,13 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::unistd::{Gid, Uid, pipe2};
 
 use crate::address::datagrams_sent;
-use crate::attempt::{Attempt, Effect, Outcome, Place};
+use crate::attempt::{Attempt, Effect, Mark, Outcome, Place};
 use crate::channel::Channel;
 use crate::job::{Gap, Job, Layers, Output, Pass, Run, Stdin, Termination};
 use crate::launch::wire::Order;
 use crate::launch::{hidden_in, temp_folders};
 use crate::places::{Places, Temp};
+use crate::process::numbers_of;
 use crate::resolve::Resolver;
 use crate::roles;
 use crate::supervise::ledger::pathless;
@@ -540,6 +541,7 @@ impl<'a> Session<'a> {
                     };
                 }
             }
+            "left" => self.attempts.push(left_behind(rest.as_bytes().to_vec())),
             "empty" => self.phase = Phase::Empty,
             "fatal" => {
                 return Err(match rest.strip_prefix("no-enforcement ") {
@@ -591,6 +593,7 @@ impl<'a> Session<'a> {
             mounts: self.layers.mounts,
             private_net: self.layers.net_namespace,
             private_pids: self.own_proc,
+            depth: numbers_of(self.init).map_or(0, |numbers| numbers.len() - 1),
             private_ipc: self.layers.ipc_namespace,
         })
     }
@@ -643,7 +646,7 @@ impl<'a> Session<'a> {
         };
         if let Some(supervisor) = self.supervisor.take() {
             let (attempts, gaps) = supervisor.finish(datagrams);
-            self.attempts = attempts;
+            self.attempts.splice(0..0, attempts);
             self.gaps.extend(gaps);
         }
         self.look_at_scratch();
@@ -694,6 +697,11 @@ impl<'a> Session<'a> {
         let needed = [self.order.repo.clone(), self.order.home.clone(), tmpdir];
         self.residue
             .retain(|path| !needed.iter().any(|n| n.starts_with(path)));
+        for path in self.residue.iter().filter(|path| path.starts_with(shm)) {
+            let mut attempt = left_behind(path.as_os_str().as_bytes().to_vec());
+            attempt.target.resolved = Some(path.clone());
+            self.attempts.push(attempt);
+        }
         self.residue.sort();
     }
 
@@ -792,6 +800,19 @@ fn unseen(place: Place, path: &Path) -> Attempt {
         raw,
     );
     attempt.target.resolved = Some(path.to_owned());
+    attempt
+}
+
+/// An ipc object that outlived the arm.
+fn left_behind(raw: Vec<u8>) -> Attempt {
+    let mut attempt = pathless(
+        Effect::Create,
+        Place::Ipc,
+        Outcome::Allowed,
+        "(found afterwards)",
+        raw,
+    );
+    attempt.marks.push(Mark::LeftBehind);
     attempt
 }
 

@@ -4,8 +4,10 @@
 //! subject cannot race (mounts, Landlock, the private network), or the call is refused here. A path
 //! or address that the subject could still rewrite is never the only ground for letting a call pass.
 
+mod execution;
 pub(crate) mod ledger;
 mod memory;
+mod message;
 mod paths;
 mod processes;
 mod sockets;
@@ -16,6 +18,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::attempt::{Attempt, Effect, Mark, Outcome, Place, Target};
 use crate::calls::{self, Decode, NATIVE};
@@ -40,6 +43,8 @@ pub(crate) struct World {
     pub mounts: bool,
     pub private_net: bool,
     pub private_pids: bool,
+    /// How many process namespaces init is below the supervisor.
+    pub depth: usize,
     pub private_ipc: bool,
 }
 
@@ -54,7 +59,7 @@ pub(crate) struct Supervisor {
     /// Ports that the arm asked for by number.
     asked_ports: HashSet<u16>,
     /// Datagrams that the supervisor sent for the arm.
-    sent_for_arm: u64,
+    sent_for_arm: Arc<AtomicU64>,
 }
 
 /// What to record of a call, and how to answer it.
@@ -108,13 +113,17 @@ impl Caller {
             .get_or_init(|| process::process_of(self.tid).unwrap_or(self.tid))
     }
 
-    /// Its process, as its own namespace counts.
-    fn inner(&self) -> i32 {
+    /// Its process as the subject's /proc counts, at `depth` namespaces below the supervisor.
+    fn inner(&self, depth: usize) -> i32 {
         *self.inner.get_or_init(|| {
-            process::numbers_of(self.tid)
-                .and_then(|n| n.last().copied())
-                .unwrap_or(self.tid)
+            let numbers = process::numbers_of(self.tid).unwrap_or_default();
+            numbers.get(depth).copied().unwrap_or(self.tid)
         })
+    }
+
+    /// Whether it is in a process namespace that the arm made, below `depth`.
+    fn is_nested(&self, depth: usize) -> bool {
+        process::numbers_of(self.tid).is_some_and(|numbers| numbers.len() > depth + 1)
     }
 }
 
@@ -127,7 +136,7 @@ impl Supervisor {
             gaps: BTreeSet::new(),
             removed: HashSet::new(),
             asked_ports: HashSet::new(),
-            sent_for_arm: 0,
+            sent_for_arm: Arc::default(),
         }
     }
 
@@ -206,6 +215,7 @@ impl Supervisor {
                 path,
                 last,
             } => self.one_path(call, caller, name, effect, dir, path, last),
+            Decode::Fd { .. } if name == "ioctl" => self.ioctl(call, caller, name),
             Decode::Fd { effect, fd } => {
                 self.descriptor(caller, name, effect, call.args[usize::from(fd)] as i32)
             }
@@ -230,9 +240,9 @@ impl Supervisor {
                 addr,
                 len,
             } => self.address(call, caller, name, effect, fd, addr, len),
-            Decode::Message { msg, .. } => self.messages(call, caller, name, msg, None),
-            Decode::Messages { vec, count, .. } => {
-                self.messages(call, caller, name, vec, Some(count))
+            Decode::Message { fd, msg } => self.messages(call, caller, name, fd, msg, None),
+            Decode::Messages { fd, vec, count } => {
+                self.messages(call, caller, name, fd, vec, Some(count))
             }
             Decode::Socket {
                 family, protocol, ..
@@ -252,6 +262,11 @@ impl Supervisor {
                     _ => refused(effect, name),
                 }
             }
+            Decode::OpenHow { dir, path, how } => self.open_how(call, caller, name, dir, path, how),
+            Decode::Mapping { fd } => self.mapping(caller, name, call.args[usize::from(fd)] as i32),
+            Decode::Execute { dir, path, flags } => {
+                self.execution(call, caller, name, dir, path, flags)
+            }
             Decode::NoSuchCall => undecodable(name, name.to_owned()),
             // The filter lets it pass; a filter that asks is not the one that was built.
             Decode::Harmless(_) => undecodable(name, name.to_owned()),
@@ -266,7 +281,7 @@ impl Supervisor {
         if overflowed {
             self.gaps.insert(Gap::AttemptsDropped);
         }
-        if datagrams > self.sent_for_arm {
+        if datagrams > self.sent_for_arm.load(Ordering::Relaxed) {
             // Something was sent on a socket that had only been connected: no mere probe.
             for attempt in &mut attempts {
                 attempt.marks.retain(|mark| *mark != Mark::AddressProbe);

@@ -18,6 +18,8 @@ mod doors;
 mod drive;
 #[path = "kernel/ending.rs"]
 mod ending;
+#[path = "kernel/evasions.rs"]
+mod evasions;
 #[path = "kernel/files.rs"]
 mod files;
 #[path = "kernel/host.rs"]
@@ -53,6 +55,7 @@ fn cases() -> impl Iterator<Item = &'static Case> {
         doors::CASES,
         processes::CASES,
         network::CASES,
+        evasions::CASES,
         races::CASES,
         controls::CASES,
     ]
@@ -77,5 +80,9 @@ fn main() -> ExitCode {
     }
     let host = Host::look();
     let trials = cases().flat_map(|case| host.trials(case)).collect();
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    let mut arguments = Arguments::from_args();
+    // Each case is a process of its own that mostly waits: for deadlines, lingers, other processes.
+    let cpus = std::thread::available_parallelism().map_or(2, usize::from);
+    arguments.test_threads.get_or_insert(3 * cpus);
+    libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -144,6 +144,18 @@ fn decode(decode: &Decode) -> String {
             };
             format!("open: path {path}{}, {flags}", dir(from))
         }
+        Decode::OpenHow { dir, path, how } => {
+            format!("open: path {path} from folder {dir}, flags behind {how}; answered ENOSYS")
+        }
+        Decode::Mapping { fd } => format!("write-open: descriptor {fd}, where it is writable"),
+        Decode::Execute {
+            dir: from, path, ..
+        } => {
+            format!(
+                "kernel: path {path}{}, where it would run with other rights",
+                dir(from)
+            )
+        }
         Decode::Path {
             effect,
             dir: from,

@@ -65,8 +65,8 @@ calls! {
             "opens for writing, makes, cuts";
         creat 85 _: Always => Open { dir: Dir::Cwd, path: 0, flags: OpenFlags::Fixed(CREAT_FLAGS) },
             "makes or cuts a file";
-        openat2 437 437: Always => NoSuchCall,
-            "its flags lie in memory; programs fall back to openat";
+        openat2 437 437: Always => OpenHow { dir: 0, path: 1, how: 2 },
+            "its flags lie in memory, where they could be swapped: answered ENOSYS, and programs fall back to openat";
         open_by_handle_at 304 265: Always => Refuse { effect: Kernel },
             "opens a file without its path, past every rule on paths";
         // paths: one
@@ -173,6 +173,14 @@ calls! {
         fcntl 72 25: When(&[&[is(1, &[F_SETOWN, F_SETOWN_EX])]])
             => Process { effect: Signal, pid: 2, of: ProcessArg::Owner { command: 1 } },
             "with F_SETSIG the kernel then sends any signal to that process";
+        mmap 9 222: When(SHARED_FILE)
+            => Mapping { fd: 4 },
+            "what is written through a shared mapping, and put back, leaves no trace";
+        // programs that would run with other rights
+        execve 59 221: Always => Execute { dir: Dir::Cwd, path: 0, flags: None },
+            "no_new_privs keeps set-user-id from adding rights, so what it would have done is not seen";
+        execveat 322 281: Always => Execute { dir: Dir::Arg(0), path: 1, flags: Some(4) },
+            "no_new_privs keeps set-user-id from adding rights, so what it would have done is not seen";
         // sockets
         socket 41 198: When(SOCKET) => Socket { family: 0, kind: 1, protocol: 2 },
             "other families, raw sockets and protocols reach out without connect or an address";
@@ -399,10 +407,6 @@ calls! {
             "the child inherits the filter and every other layer; trapping it makes pipelines fail with EINTR";
         vfork 58 _: Never => Harmless(Starts),
             "the child inherits the filter and every other layer; trapping it makes pipelines fail with EINTR";
-        execve 59 221: Never => Harmless(Starts),
-            "the new program inherits the filter, and no_new_privs keeps set-user-id from adding rights";
-        execveat 322 281: Never => Harmless(Starts),
-            "the new program inherits the filter, and no_new_privs keeps set-user-id from adding rights";
         seccomp 317 277: Never => Harmless(Tightens),
             "filters only add up; a second listener is refused (EBUSY), and a nested filter can refuse calls but not let them pass";
         landlock_create_ruleset 444 444: Never => Harmless(Tightens),
@@ -437,8 +441,6 @@ calls! {
             "it needs a writable descriptor, and opening one is trapped";
         copy_file_range 326 285: Never => Harmless(Descriptors),
             "it needs a writable descriptor, and opening one is trapped";
-        mmap 9 222: Never => Harmless(Descriptors),
-            "a shared writable mapping needs a writable descriptor";
         io_submit 209 2: Never => Harmless(Descriptors),
             "what it queues needs a writable descriptor, and it cannot open one";
         memfd_create 319 279: Never => Harmless(Own),

@@ -251,6 +251,19 @@ fn roles(decode: &Decode) -> Vec<(u8, &'static [&'static str])> {
             roles.push((to, &["newname"]));
             roles.extend(flags.map(|arg| (arg, &["flags"] as &[&str])));
         }
+        Decode::OpenHow { dir, path, how } => {
+            roles.extend([(dir, &["dfd"] as &[&str]), (path, PATH), (how, &["how"])]);
+        }
+        Decode::Mapping { fd } => roles.push((fd, FD)),
+        Decode::Execute {
+            dir: from,
+            path,
+            flags,
+        } => {
+            roles.extend(dir(from, &["fd"]));
+            roles.push((path, PATH));
+            roles.extend(flags.map(|arg| (arg, &["flags"] as &[&str])));
+        }
         Decode::Fd { fd, .. } => roles.push((fd, FD)),
         Decode::Address { fd, addr, len, .. } => {
             roles.push((fd, FD));

@@ -18,6 +18,10 @@ values! {
     O_TRUNC = 0o1000;
     __O_TMPFILE = 0o20_000_000;
 
+    MAP_SHARED = 1;
+    MAP_SHARED_VALIDATE = 3;
+    MAP_ANONYMOUS = 0x20;
+
     F_SETOWN = 8;
     F_SETOWN_EX = 15;
 
@@ -32,7 +36,6 @@ values! {
     IPPROTO_UDP = 17;
     IPPROTO_IPV6 = 41;
     IPPROTO_ICMPV6 = 58;
-    IPPROTO_UDPLITE = 136;
     IPPROTO_MPTCP = 262;
     IP_ADD_MEMBERSHIP = 35;
     IP_ADD_SOURCE_MEMBERSHIP = 39;
@@ -155,12 +158,25 @@ pub(super) const SOCKET: &[&[Test]] = &[
                 IPPROTO_TCP,
                 IPPROTO_UDP,
                 IPPROTO_ICMPV6,
-                IPPROTO_UDPLITE,
                 IPPROTO_MPTCP,
             ],
         ),
     ],
 ];
+
+/// A mapping of a file that several share; the type of a mapping is in its low four bits.
+pub(super) const SHARED_FILE: &[&[Test]] = &[&[
+    Test::In {
+        arg: 3,
+        mask: 0xF,
+        values: &[MAP_SHARED, MAP_SHARED_VALIDATE],
+    },
+    Test::NotIn {
+        arg: 3,
+        mask: 0x20,
+        values: &[MAP_ANONYMOUS],
+    },
+]];
 
 /// A socket type without `SOCK_CLOEXEC` and `SOCK_NONBLOCK` (`linux/net.h`).
 const SOCK_TYPE_MASK: u32 = 0xF;

@@ -295,6 +295,12 @@ fn hand_written_cases_hold() {
         ("keyctl", &[0, 5, 1]),        // get a keyring, making it
         ("keyctl", &[10, 5, 0, 0, 7]), // search, linking
         ("adjtimex", &[0x5000]),
+        ("execve", &[0x5000]),
+        ("execveat", &[3, 0x5000, 0, 0, 0x1000]),
+        ("mmap", &[0, 4096, 3, 1, 3]), // shared, of a file
+        ("mmap", &[0, 4096, 1, 1, 3]), // may be made writable later
+        ("mmap", &[0, 4096, 3, 3, 3]),
+        ("mmap", &[0, 4096, 3, 0x8001, 3]),
         ("clock_adjtime", &[0, 0x5000]),
         ("bpf", &[]),
         ("io_uring_setup", &[]),
@@ -306,13 +312,14 @@ fn hand_written_cases_hold() {
         ("close", &[3]),
         ("clone", &[0x0400_0000]),
         ("clone3", &[0x5000]),
-        ("execve", &[0x5000]),
         ("wait4", &[]),
         ("exit_group", &[]),
         ("rt_sigreturn", &[]),
         ("restart_syscall", &[]),
         ("futex", &[]),
-        ("mmap", &[0, 4096, 3, 1, 3]),
+        ("mmap", &[0, 4096, 3, 2, 3]),           // private
+        ("mmap", &[0, 4096, 3, 0x21, u64::MAX]), // shared, of no file
+        ("mmap", &[0, 4096, 3, 0x22, u64::MAX]),
         ("newfstatat", &[]),
         ("statx", &[]),
         ("getdents64", &[]),

@@ -1,13 +1,15 @@
 //! Calls that name files: by path, by two paths, or by descriptor.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::Mode;
 
+use super::ledger::pathless;
 use super::memory::{self, Unread};
-use super::{Caller, Decision, Supervisor, unreadable, wider};
+use super::{Caller, Decision, Reply, Supervisor, unreadable, wider};
 use crate::attempt::{Attempt, Effect, FileKind, Mark, Outcome, Place, Target};
 use crate::calls::{Dir, Last, OpenFlags};
 use crate::job::Pass;
@@ -56,6 +58,82 @@ impl Supervisor {
             OpenFlags::Arg(arg) => call.args[usize::from(arg)] as i32,
             OpenFlags::Fixed(bits) => bits,
         };
+        self.open_with(call, caller, name, dir, path, bits)
+    }
+
+    /// openat2: answered "no such call", and recorded where it would have written.
+    pub(super) fn open_how(
+        &mut self,
+        call: &Notification,
+        caller: &Caller,
+        name: &'static str,
+        dir: u8,
+        path: u8,
+        how: u8,
+    ) -> Decision {
+        let flags = match memory::bytes(caller.tid, call.args[usize::from(how)], 8) {
+            Ok(bytes) => u64::from_ne_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|i| bytes[i])),
+            Err(Unread::Null | Unread::TooLong) => {
+                return Decision::silent(Answer::Fail(libc::EFAULT));
+            }
+            Err(Unread::Hidden) => return unreadable(Effect::WriteOpen, name),
+        };
+        let refusal = Answer::Fail(libc::ENOSYS);
+        let writes = flags & (libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC) as u64 != 0;
+        if !writes && flags & libc::O_TMPFILE as u64 != libc::O_TMPFILE as u64 {
+            return Decision::silent(refusal);
+        }
+        let mut decision = self.open_with(call, caller, name, Dir::Arg(dir), path, flags as i32);
+        for attempt in &mut decision.attempts {
+            if attempt.outcome == Outcome::Allowed {
+                attempt.outcome = Outcome::Denied;
+            }
+        }
+        decision.reply = Reply::Now(refusal);
+        decision
+    }
+
+    /// A mapping of a file that several share. What is written through it passes no call.
+    pub(super) fn mapping(&mut self, caller: &Caller, name: &'static str, fd: i32) -> Decision {
+        if !is_writable(caller.tid, fd) {
+            return Decision::silent(Answer::Continue);
+        }
+        let reached = match self.reach_descriptor(caller, fd) {
+            Ok(reached) => reached,
+            Err(_) => return unreadable(Effect::WriteOpen, name),
+        };
+        let kind = reached.found.object.as_ref().map(Object::kind);
+        let own = matches!(
+            reached.located.place,
+            Place::Scratch | Place::Ipc | Place::Itself
+        );
+        if kind != Some(FileKind::File) || own {
+            return Decision::silent(Answer::Continue);
+        }
+        // The descriptor was opened for writing, which the layers below have let pass.
+        let mut target = reached.target();
+        target.raw = format!("descriptor {fd}").into_bytes();
+        let mut attempt = pathless(
+            Effect::WriteOpen,
+            target.place,
+            Outcome::Allowed,
+            name,
+            Vec::new(),
+        );
+        attempt.target = target;
+        attempt.marks.push(Mark::Mapped);
+        Decision::one(attempt, Answer::Continue)
+    }
+
+    fn open_with(
+        &mut self,
+        call: &Notification,
+        caller: &Caller,
+        name: &'static str,
+        dir: Dir,
+        path: u8,
+        bits: i32,
+    ) -> Decision {
         let has = |bit: i32| bits & bit == bit;
         let temporary = has(libc::O_TMPFILE);
         if has(libc::O_PATH) && !temporary {
@@ -150,9 +228,15 @@ impl Supervisor {
                         || memory::string(caller.tid, address).is_ok_and(|s| s.is_empty())))
         {
             let fd = call.args[usize::from(arg)] as i32;
-            if fd != libc::AT_FDCWD {
-                return self.descriptor(caller, name, effect, fd);
+            if fd == libc::AT_FDCWD {
+                return self.object(
+                    name,
+                    effect,
+                    self.world.resolver.working_folder(caller.tid),
+                    "working folder",
+                );
             }
+            return self.descriptor(caller, name, effect, fd);
         }
         let end = match last {
             Last::Follow | Last::FollowOrFd => End::Follow,
@@ -197,7 +281,19 @@ impl Supervisor {
         effect: Effect,
         fd: i32,
     ) -> Decision {
-        let (path, object) = match self.world.resolver.descriptor(caller.tid, fd) {
+        let found = self.world.resolver.descriptor(caller.tid, fd);
+        self.object(name, effect, found, &format!("descriptor {fd}"))
+    }
+
+    /// A call that acts on an object by something else than its path.
+    fn object(
+        &self,
+        name: &'static str,
+        effect: Effect,
+        found: Result<(PathBuf, Object), Errno>,
+        raw: &str,
+    ) -> Decision {
+        let (path, object) = match found {
             Ok(found) => found,
             // No such descriptor: the kernel says the same.
             Err(Errno::ENOENT) => return Decision::silent(Answer::Fail(libc::EBADF)),
@@ -210,9 +306,8 @@ impl Supervisor {
         {
             located = place.into();
         }
-        let raw = format!("descriptor {fd}").into_bytes();
         let reached = Reached {
-            raw,
+            raw: raw.as_bytes().to_vec(),
             found: Found {
                 path,
                 object: Some(object),
@@ -221,6 +316,38 @@ impl Supervisor {
             located,
         };
         self.settle(name, effect, reached, None, None)
+    }
+
+    /// A request that is not on the list of harmless ones.
+    pub(super) fn ioctl(
+        &mut self,
+        call: &Notification,
+        caller: &Caller,
+        name: &'static str,
+    ) -> Decision {
+        /// `asm/sockios.h`: the process or group that is signalled when data comes.
+        const FIOSETOWN: u32 = 0x8901;
+        const SIOCSPGRP: u32 = 0x8902;
+        let (fd, request) = (call.args[0] as i32, call.args[1] as u32);
+        if matches!(request, FIOSETOWN | SIOCSPGRP) {
+            return match memory::bytes(caller.tid, call.args[2], 4) {
+                Ok(bytes) => {
+                    let value = i32::from_ne_bytes([0, 1, 2, 3].map(|i| bytes[i]));
+                    self.owner(name, value)
+                }
+                Err(Unread::Null | Unread::TooLong) => Decision::silent(Answer::Fail(libc::EFAULT)),
+                Err(Unread::Hidden) => unreadable(Effect::Signal, name),
+            };
+        }
+        match self.world.resolver.descriptor(caller.tid, fd) {
+            Ok((path, _)) if path.as_os_str().as_bytes().starts_with(b"socket:") => {
+                // Interfaces, routes and the like.
+                let raw = format!("request {request:#x} on a socket").into_bytes();
+                let attempt = pathless(Effect::Kernel, Place::Outside, Outcome::Denied, name, raw);
+                Decision::one(attempt, Answer::Fail(libc::EPERM))
+            }
+            found => self.object(name, Effect::Flags, found, &format!("descriptor {fd}")),
+        }
     }
 
     /// rename and link, in all their forms.
@@ -317,11 +444,13 @@ impl Supervisor {
         raw: Vec<u8>,
         end: End,
     ) -> Result<Reached, Unread> {
-        let found = match self
-            .world
-            .resolver
-            .path(caller.tid, caller.inner(), base, &raw, end)
-        {
+        let found = match self.world.resolver.path(
+            caller.tid,
+            caller.inner(self.world.depth),
+            base,
+            &raw,
+            end,
+        ) {
             Ok(found) => found,
             // A descriptor that is not open: the kernel says EBADF, and nothing is changed.
             Err(Errno::ENOENT) => Found {
@@ -470,4 +599,12 @@ fn is_empty(folder: &Object) -> bool {
             .any(|entry| !matches!(entry.file_name().to_bytes(), b"." | b"..")),
         Err(_) => true,
     }
+}
+
+/// Whether descriptor `fd` of thread `tid` was opened for writing (`flags` in proc_pid_fdinfo(5)).
+fn is_writable(tid: i32, fd: i32) -> bool {
+    let info = std::fs::read_to_string(format!("/proc/{tid}/fdinfo/{fd}")).unwrap_or_default();
+    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|text| i32::from_str_radix(text.trim(), 8).ok());
+    flags.is_some_and(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY)
 }

@@ -40,6 +40,12 @@ impl Supervisor {
         let value = call.args[usize::from(pid)] as i32;
         let arg = |n: u8| call.args[usize::from(n)] as i32;
         let whom = match of {
+            // Whom it can name there, the arm made; only a descriptor may come from elsewhere.
+            ProcessArg::PidOrGroup | ProcessArg::Pid | ProcessArg::Tid
+                if self.world.private_pids && caller.is_nested(self.world.depth) =>
+            {
+                Whom::Own
+            }
             ProcessArg::PidOrGroup => match value {
                 0 => self.group(self.own_group(caller)),
                 -1 => self.everybody(),
@@ -69,38 +75,25 @@ impl Supervisor {
                     Err(Unread::Hidden) => return unreadable(effect, name),
                 }
             }
-            ProcessArg::Owner { .. } => match value {
-                0 => Whom::Own,
-                group if group < 0 => self.inner_group(group.saturating_neg()),
-                pid => self.whom(pid),
-            },
+            ProcessArg::Owner { .. } => self.owner_of(value),
         };
+        let benign = effect == Effect::Signal && is_ignored_by_default(signal_of(call, name));
         let raw = format!("process {value}").into_bytes();
-        let mut attempt = pathless(effect, Place::Outside, Outcome::Denied, name, raw);
-        let place = |attempt: &mut crate::attempt::Attempt, place| {
-            attempt.place = place;
-            attempt.target.place = place;
-        };
-        match whom {
-            Whom::Own => {
-                place(&mut attempt, Place::Itself);
-                attempt.outcome = Outcome::Allowed;
-                Decision::one(attempt, Answer::Continue)
-            }
-            Whom::Runner => {
-                attempt.marks.push(Mark::Runner);
-                Decision::one(attempt, Answer::Fail(libc::EPERM))
-            }
-            Whom::Other => Decision::one(attempt, Answer::Fail(libc::EPERM)),
-            Whom::Nobody => {
-                attempt.outcome = Outcome::NoOp;
-                Decision::one(attempt, Answer::Fail(libc::ESRCH))
-            }
-            Whom::HiddenHere => {
-                attempt.outcome = Outcome::NoOp;
-                attempt.marks.push(Mark::AbsentHere);
-                Decision::one(attempt, Answer::Fail(libc::ESRCH))
-            }
+        towards(name, effect, raw, whom, benign)
+    }
+
+    /// Whom a descriptor shall signal: a process, below 0 a group, 0 nobody.
+    pub(super) fn owner(&self, name: &'static str, value: i32) -> Decision {
+        let whom = self.owner_of(value);
+        let raw = format!("process {value}").into_bytes();
+        towards(name, Effect::Signal, raw, whom, false)
+    }
+
+    fn owner_of(&self, value: i32) -> Whom {
+        match value {
+            0 => Whom::Own,
+            group if group < 0 => self.inner_group(group.saturating_neg()),
+            pid => self.whom(pid),
         }
     }
 
@@ -303,4 +296,57 @@ impl Supervisor {
         };
         Decision::one(attempt, Answer::Fail(errno))
     }
+}
+
+/// The record of acting on `whom`, and the answer.
+///
+/// `benign`: a signal that does nothing to who does not wait for it. Any other to the runner's own
+/// processes would, in real life, have met the caller.
+fn towards(name: &'static str, effect: Effect, raw: Vec<u8>, whom: Whom, benign: bool) -> Decision {
+    let mut attempt = pathless(effect, Place::Outside, Outcome::Denied, name, raw);
+    let errno = match whom {
+        Whom::Own => {
+            attempt.place = Place::Itself;
+            attempt.target.place = Place::Itself;
+            attempt.outcome = Outcome::Allowed;
+            return Decision::one(attempt, Answer::Continue);
+        }
+        Whom::Runner => {
+            attempt.marks.push(if benign {
+                Mark::Runner
+            } else {
+                Mark::AbsentHere
+            });
+            libc::EPERM
+        }
+        Whom::Other => libc::EPERM,
+        Whom::Nobody => {
+            attempt.outcome = Outcome::NoOp;
+            libc::ESRCH
+        }
+        Whom::HiddenHere => {
+            attempt.outcome = Outcome::NoOp;
+            attempt.marks.push(Mark::AbsentHere);
+            libc::ESRCH
+        }
+    };
+    Decision::one(attempt, Answer::Fail(errno))
+}
+
+/// The signal that a call sends; 0 where it sends none.
+fn signal_of(call: &Notification, name: &str) -> i32 {
+    let argument = match name {
+        "kill" | "tkill" | "rt_sigqueueinfo" | "pidfd_send_signal" => 1,
+        "tgkill" | "rt_tgsigqueueinfo" => 2,
+        _ => return 0,
+    };
+    call.args[argument] as i32
+}
+
+/// Signals whose default is to be ignored, or to go on (signal(7)).
+fn is_ignored_by_default(signal: i32) -> bool {
+    matches!(
+        signal,
+        libc::SIGCHLD | libc::SIGURG | libc::SIGWINCH | libc::SIGCONT
+    )
 }

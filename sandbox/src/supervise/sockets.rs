@@ -1,35 +1,102 @@
-//! Calls that name a socket address.
+//! Calls that name a socket address, or may.
 //!
-//! The address lies in memory that the subject can rewrite, and no lower layer stops a connection to
-//! a socket file. So what is permitted is done here, with the supervisor's own copy of address and
-//! socket; the kernel never looks at the subject's copy again.
+//! Addresses, data and descriptors lie where the subject can change them, and no lower layer stops a
+//! message to a socket file. So what is permitted is done here, with the supervisor's own copies of
+//! address, data and socket; the kernel never looks at the subject's copies again.
 
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use super::ledger::pathless;
 use super::memory::{self, Unread};
+use super::message::{self, Message};
 use super::{Caller, Decision, Reply, Supervisor, unreadable};
 use crate::address::{Address, open_ports};
-use crate::attempt::{Attempt, Effect, FileKind, Mark, Outcome, Place};
+use crate::attempt::{Attempt, Effect, FileKind, Mark, Outcome, Place, Target};
 use crate::places::is_name_service;
-use crate::resolve::{Base, End};
-use crate::sys::net;
+use crate::resolve::{Base, End, Object};
+use crate::sys::net::{self, SocketKind};
 use crate::sys::process::{descriptor_of, pidfd};
 use crate::sys::seccomp::{Answer, Notification};
 
 /// `struct sockaddr_storage`: no address is longer.
-const LONGEST_ADDRESS: usize = 128;
-/// A datagram that the supervisor sends for the arm; longer ones do not fit one anyway.
-const LONGEST_DATAGRAM: usize = 1 << 16;
-/// `struct msghdr` and `struct mmsghdr` on 64-bit: name pointer, name length, …
-const MSGHDR: usize = 56;
-const MMSGHDR: usize = 64;
-/// As the kernel's UIO_MAXIOV: no call sends more messages.
-const MOST_MESSAGES: u64 = 1024;
+pub(super) const LONGEST_ADDRESS: usize = 128;
+
+/// Where a connection or a message would go.
+enum Destination {
+    /// It may go on, to this address of the supervisor's own.
+    Open {
+        place: Place,
+        marks: Vec<Mark>,
+        target: Option<Target>,
+        address: Vec<u8>,
+        /// Keeps a socket file's descriptor, which `address` names, open.
+        held: Option<Object>,
+    },
+    /// It is refused with this errno.
+    Closed {
+        place: Place,
+        outcome: Outcome,
+        marks: Vec<Mark>,
+        target: Option<Target>,
+        errno: i32,
+    },
+}
+
+impl Destination {
+    fn closed(place: Place, errno: i32) -> Destination {
+        Destination::Closed {
+            place,
+            outcome: Outcome::Denied,
+            marks: Vec::new(),
+            target: None,
+            errno,
+        }
+    }
+
+    fn open(place: Place, address: &[u8]) -> Destination {
+        Destination::Open {
+            place,
+            marks: Vec::new(),
+            target: None,
+            address: address.to_vec(),
+            held: None,
+        }
+    }
+
+    /// The record of it.
+    fn attempt(&self, effect: Effect, name: &'static str, address: &Address) -> Attempt {
+        let (place, outcome, marks, target) = match self {
+            Destination::Open {
+                place,
+                marks,
+                target,
+                ..
+            } => (*place, Outcome::Allowed, marks, target),
+            Destination::Closed {
+                place,
+                outcome,
+                marks,
+                target,
+                ..
+            } => (*place, *outcome, marks, target),
+        };
+        let mut attempt = pathless(effect, place, outcome, name, address.text());
+        attempt.marks.clone_from(marks);
+        if let Some(target) = target {
+            attempt.target = target.clone();
+            attempt.target.place = place;
+        }
+        attempt
+    }
+}
 
 impl Supervisor {
-    /// connect, bind, sendto.
+    /// connect, bind, and sendto with an address.
     #[expect(
         clippy::too_many_arguments,
         reason = "the fields of one table row, matched where they are used"
@@ -48,28 +115,27 @@ impl Supervisor {
         if length < 0 || length as usize > LONGEST_ADDRESS {
             return Decision::silent(Answer::Fail(libc::EINVAL));
         }
-        let bytes = match memory::bytes(caller.tid, call.args[usize::from(addr)], length as usize) {
+        let pointer = call.args[usize::from(addr)];
+        let bytes = match memory::bytes(caller.tid, pointer, length as usize) {
             Ok(bytes) => bytes,
             Err(Unread::Null | Unread::TooLong) => {
                 return Decision::silent(Answer::Fail(libc::EFAULT));
             }
             Err(Unread::Hidden) => return unreadable(effect, name),
         };
-        let address = if effect == Effect::Send {
-            Address::destination(&bytes)
-        } else {
-            Address::parse(&bytes)
-        };
         let fd = call.args[usize::from(fd)] as i32;
-        if effect == Effect::Bind {
-            return self.bind(caller, name, &address, &bytes, fd);
+        match effect {
+            Effect::Bind => self.bind(caller, name, &Address::parse(&bytes), &bytes, fd),
+            Effect::Send => {
+                let [_, data, length, flags, ..] = call.args;
+                let message = match Message::of_buffer(caller.tid, data, length, bytes) {
+                    Ok(message) => message,
+                    Err(why) => return unsent(why, name),
+                };
+                self.send(caller, name, fd, vec![message], flags as i32, None)
+            }
+            _ => self.connect(caller, name, &Address::parse(&bytes), &bytes, fd),
         }
-        let data = if effect == Effect::Send {
-            Some((call.args[1], call.args[2], call.args[3] as i32))
-        } else {
-            None
-        };
-        self.reach_out(caller, name, effect, &address, bytes, fd, data)
     }
 
     fn bind(
@@ -80,6 +146,7 @@ impl Supervisor {
         bytes: &[u8],
         fd: i32,
     ) -> Decision {
+        let attempt = |place, outcome| pathless(Effect::Bind, place, outcome, name, address.text());
         match address {
             Address::Unix(path) => {
                 match self.reach_path(caller, Base::Cwd, path.clone(), End::Keep) {
@@ -92,25 +159,13 @@ impl Supervisor {
             }
             Address::Inet(_, port) => {
                 if !self.world.private_net && !address.is_local() {
-                    let attempt = pathless(
-                        Effect::Bind,
-                        Place::Egress,
-                        Outcome::Denied,
-                        name,
-                        address.text(),
-                    );
+                    let attempt = attempt(Place::Egress, Outcome::Denied);
                     return Decision::one(attempt, Answer::Fail(libc::EACCES));
                 }
                 if *port != 0 {
                     self.asked_ports.insert(*port);
                 }
-                let attempt = pathless(
-                    Effect::Bind,
-                    Place::Ipc,
-                    Outcome::Allowed,
-                    name,
-                    address.text(),
-                );
+                let attempt = attempt(Place::Ipc, Outcome::Allowed);
                 if self.world.private_net {
                     return Decision::one(attempt, Answer::Continue);
                 }
@@ -121,103 +176,114 @@ impl Supervisor {
                 }
             }
             Address::Abstract(_) | Address::Unnamed => {
-                let attempt = pathless(
-                    Effect::Bind,
-                    Place::Ipc,
-                    Outcome::Allowed,
-                    name,
-                    address.text(),
-                );
-                Decision::one(attempt, Answer::Continue)
+                Decision::one(attempt(Place::Ipc, Outcome::Allowed), Answer::Continue)
             }
             Address::Netlink => Decision::silent(Answer::Continue),
             Address::Unspecified | Address::Short => Decision::silent(Answer::Fail(libc::EINVAL)),
-            Address::Other(_) => {
-                let attempt = pathless(
-                    Effect::Bind,
-                    Place::Egress,
-                    Outcome::Denied,
-                    name,
-                    address.text(),
-                );
-                Decision::one(attempt, Answer::Fail(libc::EAFNOSUPPORT))
+            Address::Other(_) => Decision::one(
+                attempt(Place::Egress, Outcome::Denied),
+                Answer::Fail(libc::EAFNOSUPPORT),
+            ),
+        }
+    }
+
+    fn connect(
+        &mut self,
+        caller: &Caller,
+        name: &'static str,
+        address: &Address,
+        bytes: &[u8],
+        fd: i32,
+    ) -> Decision {
+        let Some(socket) = self.socket_of(caller, fd) else {
+            return Decision::silent(Answer::Fail(libc::EBADF));
+        };
+        let Ok(kind) = net::kind_of(&socket) else {
+            return Decision::silent(Answer::Fail(libc::ENOTSOCK));
+        };
+        if matches!(address, Address::Unspecified | Address::Unnamed) {
+            // Dissolving an association reaches nobody; done here, for the address could be swapped.
+            return Decision::silent(outcome_of(net::connect(&socket, bytes)));
+        }
+        let mut destination = match self.destination(caller, address, bytes, kind) {
+            Ok(destination) => destination,
+            Err(_) => return unreadable(Effect::Connect, name),
+        };
+        if let (Address::Inet(..), libc::SOCK_DGRAM) = (address, kind.kind)
+            && let Destination::Closed { place, .. } = destination
+            && self.world.private_net
+            && address.is_loopback()
+        {
+            // Local and silent: a datagram connect sends nothing and cannot block.
+            destination = Destination::Open {
+                place,
+                marks: vec![Mark::AddressProbe],
+                target: None,
+                address: bytes.to_vec(),
+                held: None,
+            };
+        }
+        let mut attempt = destination.attempt(Effect::Connect, name, address);
+        match destination {
+            Destination::Closed { errno, .. } => Decision::one(attempt, Answer::Fail(errno)),
+            Destination::Open { address, held, .. } if kind.kind == libc::SOCK_DGRAM => {
+                let answer = outcome_of(net::connect(&socket, &address));
+                drop(held);
+                if answer != Answer::Value(0) && attempt.marks.contains(&Mark::AddressProbe) {
+                    // Refused after all: what it would have sent is not known.
+                    attempt.marks.clear();
+                    attempt.outcome = Outcome::Denied;
+                }
+                Decision::one(attempt, answer)
+            }
+            Destination::Open { address, held, .. } => {
+                // May wait for a place in the other end's queue.
+                let work = move || {
+                    let answer = outcome_of(net::connect(&socket, &address));
+                    drop(held);
+                    answer
+                };
+                Decision {
+                    attempts: vec![attempt],
+                    reply: Reply::Later(Box::new(work)),
+                }
             }
         }
     }
 
-    /// connect, and sendto with its data `(pointer, length, flags)`.
-    #[expect(clippy::too_many_arguments, reason = "one call's decoded arguments")]
-    fn reach_out(
-        &mut self,
+    /// Where an address leads, for a socket of `kind`.
+    fn destination(
+        &self,
         caller: &Caller,
-        name: &'static str,
-        effect: Effect,
         address: &Address,
-        bytes: Vec<u8>,
-        fd: i32,
-        data: Option<(u64, u64, i32)>,
-    ) -> Decision {
-        let denied = |place, errno| {
-            Decision::one(
-                pathless(effect, place, Outcome::Denied, name, address.text()),
-                Answer::Fail(errno),
-            )
-        };
-        match address {
-            Address::Short => Decision::silent(Answer::Fail(libc::EINVAL)),
-            // Dissolving an association reaches nobody; done here, for the address could be swapped.
-            Address::Unspecified | Address::Unnamed => match self.socket_of(caller, fd) {
-                Some(socket) => Decision::silent(outcome_of(net::connect(&socket, &bytes))),
-                None => Decision::silent(Answer::Fail(libc::EBADF)),
-            },
-            Address::Abstract(_) => denied(Place::Delegated, libc::ECONNREFUSED),
-            Address::Other(_) => denied(Place::Egress, libc::EAFNOSUPPORT),
-            Address::Netlink => self.netlink(caller, name, effect, address, bytes, fd, data),
-            Address::Unix(_) => self.socket_file(caller, name, effect, address, fd, data),
-            Address::Inet(_, port) => {
-                let Some(socket) = self.socket_of(caller, fd) else {
-                    return Decision::silent(Answer::Fail(libc::EBADF));
-                };
-                let datagram = matches!(net::family_and_type(&socket), Ok((_, libc::SOCK_DGRAM)));
-                if !self.world.private_net {
-                    return denied(Place::Egress, libc::ENETUNREACH);
-                }
-                if !address.is_loopback() {
-                    return denied(Place::Egress, libc::ENETUNREACH);
-                }
-                let own = self.is_own_port(*port, datagram);
-                if let Some(data) = data {
-                    if !own {
-                        return denied(Place::Egress, libc::ECONNREFUSED);
-                    }
-                    self.sent_for_arm += 1;
-                    return self.send_for(caller, name, Place::Ipc, address, bytes, socket, data);
-                }
-                if datagram {
-                    // Local and silent: a datagram connect sends nothing and cannot block.
-                    let answer = outcome_of(net::connect(&socket, &bytes));
-                    let place = if own { Place::Ipc } else { Place::Egress };
-                    let outcome = if answer == Answer::Value(0) {
-                        Outcome::Allowed
-                    } else {
-                        Outcome::Denied
-                    };
-                    let mut attempt = pathless(effect, place, outcome, name, address.text());
-                    if !own && outcome == Outcome::Allowed {
-                        attempt.marks.push(Mark::AddressProbe);
-                    }
-                    return Decision::one(attempt, answer);
-                }
-                if !own {
-                    return denied(Place::Egress, libc::ECONNREFUSED);
-                }
-                self.connect_for(
-                    pathless(effect, Place::Ipc, Outcome::Allowed, name, address.text()),
-                    socket,
-                    bytes,
-                )
+        bytes: &[u8],
+        kind: SocketKind,
+    ) -> Result<Destination, Unread> {
+        Ok(match address {
+            Address::Short | Address::Unspecified | Address::Unnamed => {
+                Destination::closed(Place::Itself, libc::EINVAL)
             }
-        }
+            Address::Abstract(_) => Destination::closed(Place::Delegated, libc::ECONNREFUSED),
+            Address::Other(_) => Destination::closed(Place::Egress, libc::EAFNOSUPPORT),
+            // Only route and diagnosis sockets could be made, see `socket`.
+            Address::Netlink => Destination::Open {
+                place: Place::Itself,
+                marks: vec![Mark::RouteQuery],
+                target: None,
+                address: bytes.to_vec(),
+                held: None,
+            },
+            Address::Unix(_) => self.socket_file(caller, address)?,
+            Address::Inet(_, port) => {
+                if !self.world.private_net || !address.is_loopback() {
+                    Destination::closed(Place::Egress, libc::ENETUNREACH)
+                } else if self.is_own_port(*port, kind.kind == libc::SOCK_DGRAM) {
+                    Destination::open(Place::Ipc, bytes)
+                } else {
+                    Destination::closed(Place::Egress, libc::ECONNREFUSED)
+                }
+            }
+        })
     }
 
     /// A port that the arm opened: one that it did not choose, or one that nobody has on the host.
@@ -235,247 +301,201 @@ impl Supervisor {
         !self.asked_ports.contains(&port) || !open_ports(&outside, tables).contains(&port)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one call's decoded arguments")]
-    fn netlink(
-        &mut self,
-        caller: &Caller,
-        name: &'static str,
-        effect: Effect,
-        address: &Address,
-        bytes: Vec<u8>,
-        fd: i32,
-        data: Option<(u64, u64, i32)>,
-    ) -> Decision {
-        let Some(socket) = self.socket_of(caller, fd) else {
-            return Decision::silent(Answer::Fail(libc::EBADF));
-        };
-        // Only a route socket could be made, see `socket`.
-        let place = Place::Itself;
-        if let Some(data) = data {
-            let mut decision = self.send_for(caller, name, place, address, bytes, socket, data);
-            decision
-                .attempts
-                .iter_mut()
-                .for_each(|a| a.marks.push(Mark::RouteQuery));
-            return decision;
-        }
-        let mut attempt = pathless(effect, place, Outcome::Allowed, name, address.text());
-        attempt.marks.push(Mark::RouteQuery);
-        Decision::one(attempt, outcome_of(net::connect(&socket, &bytes)))
-    }
-
-    /// A socket file: the arm's own is connected to, a name service's refused, any other is delegation.
-    fn socket_file(
-        &mut self,
-        caller: &Caller,
-        name: &'static str,
-        effect: Effect,
-        address: &Address,
-        fd: i32,
-        data: Option<(u64, u64, i32)>,
-    ) -> Decision {
-        let raw = address.text();
-        let reached = match self.reach_path(caller, Base::Cwd, raw.clone(), End::Follow) {
-            Ok(reached) => reached,
-            Err(_) => return unreadable(effect, name),
-        };
-        let asked = address
-            .path()
-            .map(std::path::Path::to_path_buf)
-            .unwrap_or_default();
-        let mut target = reached.target();
+    /// A socket file: the arm's own may be reached, a name service's is refused, any other is
+    /// delegation.
+    fn socket_file(&self, caller: &Caller, address: &Address) -> Result<Destination, Unread> {
+        let asked = address.path().map(Path::to_path_buf).unwrap_or_default();
+        let reached = self.reach_path(caller, Base::Cwd, address.text(), End::Follow)?;
+        let target = reached.target();
         let listed =
             is_name_service(&asked) || target.resolved.as_deref().is_some_and(is_name_service);
         let own = target.existed == Some(FileKind::Socket)
             && matches!(target.place, Place::Scratch | Place::Ipc);
-        let socket = if own {
-            self.socket_of(caller, fd)
-        } else {
-            None
+        let object = reached.into_object();
+        let closed = |place, outcome, marks, errno| Destination::Closed {
+            place,
+            outcome,
+            marks,
+            target: Some(target.clone()),
+            errno,
         };
-        let (place, outcome, errno) = match (&socket, listed, target.existed) {
-            (_, true, _) => (Place::NameService, Outcome::Denied, libc::ENOENT),
-            (Some(_), _, _) => (Place::Ipc, Outcome::Allowed, 0),
-            (None, _, None) => (Place::Delegated, Outcome::NoOp, libc::ENOENT),
-            (None, _, Some(_)) => (Place::Delegated, Outcome::Denied, libc::EACCES),
-        };
-        target.place = place;
-        let mut attempt = pathless(effect, place, outcome, name, raw);
-        attempt.target = target;
-        if place == Place::Delegated && outcome == Outcome::NoOp {
+        Ok(match (listed, own, object) {
+            (true, _, _) => closed(Place::NameService, Outcome::Denied, vec![], libc::ENOENT),
+            (false, true, Some(object)) => {
+                // By descriptor: the name could lead elsewhere by now.
+                let mut bytes = (libc::AF_UNIX as u16).to_ne_bytes().to_vec();
+                let link = format!("/proc/self/fd/{}\0", object.fd.as_raw_fd());
+                bytes.extend_from_slice(link.as_bytes());
+                Destination::Open {
+                    place: Place::Ipc,
+                    marks: Vec::new(),
+                    target: Some(target),
+                    address: bytes,
+                    held: Some(object),
+                }
+            }
+            (false, _, Some(_)) => closed(Place::Delegated, Outcome::Denied, vec![], libc::EACCES),
             // Whether a daemon listens there is an accident of the moment.
-            attempt.marks.push(Mark::AbsentHere);
-        }
-        let (Some(socket), Some(object)) = (socket, reached.into_object()) else {
-            return Decision::one(attempt, Answer::Fail(errno));
-        };
-        // By descriptor: the name could lead elsewhere by now.
-        let mut bytes = (libc::AF_UNIX as u16).to_ne_bytes().to_vec();
-        bytes.extend_from_slice(format!("/proc/self/fd/{}\0", object.fd.as_raw_fd()).as_bytes());
-        match data {
-            None => {
-                let work = move || {
-                    let answer = outcome_of(net::connect(&socket, &bytes));
-                    drop(object);
-                    answer
-                };
-                Decision {
-                    attempts: vec![attempt],
-                    reply: Reply::Later(Box::new(work)),
-                }
-            }
-            Some(data) => match self.payload(caller, data) {
-                Ok(payload) => {
-                    let work = move || {
-                        let answer = sent(net::send_to(&socket, &payload, data.2, &bytes));
-                        drop(object);
-                        answer
-                    };
-                    Decision {
-                        attempts: vec![attempt],
-                        reply: Reply::Later(Box::new(work)),
-                    }
-                }
-                Err(answer) => Decision::one(attempt, answer),
-            },
-        }
+            (false, _, None) => closed(
+                Place::Delegated,
+                Outcome::NoOp,
+                vec![Mark::AbsentHere],
+                libc::ENOENT,
+            ),
+        })
     }
 
-    fn connect_for(&self, attempt: Attempt, socket: OwnedFd, address: Vec<u8>) -> Decision {
-        let work = move || outcome_of(net::connect(&socket, &address));
-        Decision {
-            attempts: vec![attempt],
-            reply: Reply::Later(Box::new(work)),
-        }
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "one call's decoded arguments")]
-    fn send_for(
-        &self,
-        caller: &Caller,
-        name: &'static str,
-        place: Place,
-        address: &Address,
-        bytes: Vec<u8>,
-        socket: OwnedFd,
-        data: (u64, u64, i32),
-    ) -> Decision {
-        let attempt = pathless(Effect::Send, place, Outcome::Allowed, name, address.text());
-        match self.payload(caller, data) {
-            Ok(payload) => {
-                let work = move || sent(net::send_to(&socket, &payload, data.2, &bytes));
-                Decision {
-                    attempts: vec![attempt],
-                    reply: Reply::Later(Box::new(work)),
-                }
-            }
-            Err(answer) => Decision::one(attempt, answer),
-        }
-    }
-
-    fn payload(
-        &self,
-        caller: &Caller,
-        (pointer, length, _): (u64, u64, i32),
-    ) -> Result<Vec<u8>, Answer> {
-        if length == 0 {
-            return Ok(Vec::new());
-        }
-        if length > LONGEST_DATAGRAM as u64 {
-            return Err(Answer::Fail(libc::EMSGSIZE));
-        }
-        memory::bytes(caller.tid, pointer, length as usize).map_err(|_| Answer::Fail(libc::EFAULT))
-    }
-
-    /// sendmsg (`count` is `None`) and sendmmsg: every message's destination.
+    /// sendmsg (`count` is `None`) and sendmmsg.
     pub(super) fn messages(
         &mut self,
         call: &Notification,
         caller: &Caller,
         name: &'static str,
+        fd: u8,
         at: u8,
         count: Option<u8>,
     ) -> Decision {
-        let many = count
-            .map(|arg| call.args[usize::from(arg)] & 0xffff_ffff)
-            .map(|n| n.min(MOST_MESSAGES));
-        let step = if many.is_some() { MMSGHDR } else { MSGHDR };
-        let mut attempts = Vec::new();
-        for index in 0..many.unwrap_or(1) {
-            let header = call.args[usize::from(at)] + index * step as u64;
-            let bytes = match memory::bytes(caller.tid, header, 16) {
-                Ok(bytes) => bytes,
-                Err(Unread::Null | Unread::TooLong) => {
-                    return Decision::silent(Answer::Fail(libc::EFAULT));
-                }
-                Err(Unread::Hidden) => return unreadable(Effect::Send, name),
-            };
-            let pointer = u64::from_ne_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|i| bytes[i]));
-            let length = i32::from_ne_bytes([8, 9, 10, 11].map(|i| bytes[i]));
-            if pointer == 0 || length <= 0 {
-                continue;
+        let fd = call.args[usize::from(fd)] as i32;
+        let first = call.args[usize::from(at)];
+        let flags = match count {
+            None => call.args[2] as i32,
+            Some(_) => call.args[3] as i32,
+        };
+        let many = count.map(|arg| call.args[usize::from(arg)] as u32);
+        match message::read_all(caller.tid, first, many) {
+            Ok(messages) => {
+                let lengths = many.map(|_| first);
+                self.send(caller, name, fd, messages, flags, lengths)
             }
-            let bytes =
-                match memory::bytes(caller.tid, pointer, (length as usize).min(LONGEST_ADDRESS)) {
-                    Ok(bytes) => bytes,
-                    Err(_) => return unreadable(Effect::Send, name),
-                };
-            let address = Address::destination(&bytes);
-            if address == Address::Netlink {
-                let mut attempt = pathless(
-                    Effect::Send,
-                    Place::Itself,
-                    Outcome::Allowed,
-                    name,
-                    address.text(),
-                );
-                attempt.marks.push(Mark::RouteQuery);
-                attempts.push(attempt);
-                continue;
-            }
-            let place = match &address {
-                Address::Unix(_) if address.path().is_some_and(is_name_service) => {
-                    Place::NameService
-                }
-                Address::Unix(_) | Address::Abstract(_) | Address::Unnamed => Place::Delegated,
-                Address::Inet(..) | Address::Netlink | Address::Other(_) => Place::Egress,
-                Address::Unspecified | Address::Short => {
-                    return Decision::silent(Answer::Fail(libc::EINVAL));
-                }
-            };
-            attempts.push(pathless(
-                Effect::Send,
-                place,
-                Outcome::Denied,
-                name,
-                address.text(),
-            ));
-        }
-        if attempts.iter().any(|a| a.outcome == Outcome::Denied) {
-            // One refusal refuses the call: the kernel would take the messages in one go.
-            attempts
-                .iter_mut()
-                .for_each(|a| a.outcome = Outcome::Denied);
-            return Decision {
-                attempts,
-                reply: Reply::Now(Answer::Fail(libc::ECONNREFUSED)),
-            };
-        }
-        Decision {
-            attempts,
-            reply: Reply::Now(Answer::Continue),
+            Err(why) => unsent(why, name),
         }
     }
 
-    /// The supervisor's own copy of the caller's socket.
+    /// Sends for the caller. `lengths`: the array of `struct mmsghdr` whose counts are to be filled.
+    fn send(
+        &mut self,
+        caller: &Caller,
+        name: &'static str,
+        fd: i32,
+        messages: Vec<Message>,
+        flags: i32,
+        lengths: Option<u64>,
+    ) -> Decision {
+        let Some(socket) = self.socket_of(caller, fd) else {
+            return Decision::silent(Answer::Fail(libc::EBADF));
+        };
+        let Ok(kind) = net::kind_of(&socket) else {
+            return Decision::silent(Answer::Fail(libc::ENOTSOCK));
+        };
+        let mut attempts = Vec::new();
+        let mut ready = Vec::new();
+        let mut refused = None;
+        for mut message in messages {
+            let mut held = None;
+            let mut counted = false;
+            if !message.address.is_empty() {
+                let address = Address::destination(&message.address);
+                let destination = match self.destination(caller, &address, &message.address, kind) {
+                    Ok(destination) => destination,
+                    Err(_) => return unreadable(Effect::Send, name),
+                };
+                attempts.push(destination.attempt(Effect::Send, name, &address));
+                match destination {
+                    Destination::Open {
+                        address: bytes,
+                        held: object,
+                        ..
+                    } => {
+                        counted = matches!(address, Address::Inet(..));
+                        message.address = bytes;
+                        held = object;
+                    }
+                    Destination::Closed { errno, .. } => refused = Some(errno),
+                }
+            }
+            if kind.family == libc::AF_NETLINK && !message::only_asks(&message.data, kind.protocol)
+            {
+                let raw = b"a netlink request that changes something".to_vec();
+                attempts.push(pathless(
+                    Effect::Kernel,
+                    Place::Outside,
+                    Outcome::Denied,
+                    name,
+                    raw,
+                ));
+                refused = Some(libc::EPERM);
+            }
+            match message.bring_descriptors(|fd| self.socket_of(caller, fd)) {
+                Ok(descriptors) => ready.push((message, held, counted, descriptors)),
+                Err(errno) => refused = Some(errno),
+            }
+        }
+        if let Some(errno) = refused {
+            // One refusal refuses the call: the kernel would take the messages in one go.
+            attempts.iter_mut().for_each(|attempt| {
+                if attempt.outcome == Outcome::Allowed {
+                    attempt.outcome = Outcome::Denied;
+                }
+            });
+            return Decision {
+                attempts,
+                reply: Reply::Now(Answer::Fail(errno)),
+            };
+        }
+        let waits = flags & libc::MSG_DONTWAIT == 0 && !is_nonblocking(&socket);
+        let sent_for_arm = Arc::clone(&self.sent_for_arm);
+        let tid = caller.tid;
+        let work = move || {
+            let mut done: u32 = 0;
+            let mut first = 0;
+            for (index, (message, held, counted, descriptors)) in ready.into_iter().enumerate() {
+                let result = message.send(&socket, flags);
+                drop((held, descriptors));
+                match result {
+                    Ok(sent) => {
+                        if counted {
+                            sent_for_arm.fetch_add(1, Ordering::Relaxed);
+                        }
+                        if index == 0 {
+                            first = sent;
+                        }
+                        done += 1;
+                        if let Some(at) = lengths
+                            && message::fill_length(tid, at, index as u64, sent).is_err()
+                        {
+                            return Answer::Fail(libc::EFAULT);
+                        }
+                    }
+                    Err(errno) if done == 0 => return Answer::Fail(errno),
+                    Err(_) => break,
+                }
+            }
+            match lengths {
+                None => Answer::Value(first as i64),
+                Some(_) => Answer::Value(i64::from(done)),
+            }
+        };
+        let reply = if waits {
+            Reply::Later(Box::new(work))
+        } else {
+            Reply::Now(work())
+        };
+        Decision { attempts, reply }
+    }
+
+    /// The supervisor's own copy of a descriptor of the caller's.
     fn socket_of(&self, caller: &Caller, fd: i32) -> Option<OwnedFd> {
         descriptor_of(pidfd(caller.process()).ok()?, fd).ok()
     }
 }
 
-/// A socket of a family that is not free to all. Without capabilities a route socket only asks.
+/// A socket of a family that is not free to all. Without capabilities a route socket can only ask.
 pub(super) fn socket(name: &'static str, family: i32, protocol: i32) -> Decision {
-    if (family, protocol) == (libc::AF_NETLINK, libc::NETLINK_ROUTE) {
+    let asks = matches!(
+        protocol,
+        libc::NETLINK_ROUTE | libc::NETLINK_SOCK_DIAG | libc::NETLINK_KOBJECT_UEVENT
+    );
+    if family == libc::AF_NETLINK && asks {
         let mut attempt = pathless(
             Effect::Connect,
             Place::Itself,
@@ -491,16 +511,23 @@ pub(super) fn socket(name: &'static str, family: i32, protocol: i32) -> Decision
     Decision::one(attempt, Answer::Fail(libc::EAFNOSUPPORT))
 }
 
-fn outcome_of(result: std::io::Result<()>) -> Answer {
-    match result {
-        Ok(()) => Answer::Value(0),
-        Err(e) => Answer::Fail(e.raw_os_error().unwrap_or(libc::EIO)),
+fn unsent(why: Unread, name: &'static str) -> Decision {
+    match why {
+        Unread::Null => Decision::silent(Answer::Fail(libc::EFAULT)),
+        Unread::TooLong => Decision::silent(Answer::Fail(libc::EMSGSIZE)),
+        Unread::Hidden => unreadable(Effect::Send, name),
     }
 }
 
-fn sent(result: std::io::Result<usize>) -> Answer {
+/// Whether sending on it never waits.
+fn is_nonblocking(socket: impl AsFd) -> bool {
+    fcntl(socket, FcntlArg::F_GETFL)
+        .is_ok_and(|flags| OFlag::from_bits_truncate(flags).contains(OFlag::O_NONBLOCK))
+}
+
+fn outcome_of(result: std::io::Result<()>) -> Answer {
     match result {
-        Ok(n) => Answer::Value(n as i64),
+        Ok(()) => Answer::Value(0),
         Err(e) => Answer::Fail(e.raw_os_error().unwrap_or(libc::EIO)),
     }
 }

@@ -54,3 +54,13 @@ pub fn set_xattr(path: &Path, name: &CStr, value: &[u8]) -> io::Result<()> {
     };
     check(i64::from(ret)).map(drop)
 }
+
+/// Whether what `path` leads to has an extended attribute of that name (getxattr(2)).
+pub fn has_xattr(path: &Path, name: &CStr) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else {
+        return false;
+    };
+    // SAFETY: both strings are NUL-terminated and outlive the call; a length of 0 asks for the size
+    // alone, and nothing is written.
+    unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) >= 0 }
+}

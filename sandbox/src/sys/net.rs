@@ -51,24 +51,56 @@ pub fn bind(socket: impl AsFd, address: &[u8]) -> io::Result<()> {
     .map(drop)
 }
 
-/// sendto(2) with an address held as bytes (`sockaddr` in native layout).
-pub fn send_to(socket: impl AsFd, data: &[u8], flags: i32, address: &[u8]) -> io::Result<usize> {
-    // SAFETY: both pointers and lengths describe slices that outlive the call; the kernel only reads.
+/// sendmsg(2) with everything held as bytes: an address, data, and control messages in native layout
+/// (cmsg(3)) that name descriptors of this process.
+pub fn send_message(
+    socket: impl AsFd,
+    address: &[u8],
+    data: &[u8],
+    control: &[u8],
+    flags: i32,
+) -> io::Result<usize> {
+    let mut part = libc::iovec {
+        iov_base: data.as_ptr().cast_mut().cast(),
+        iov_len: data.len(),
+    };
+    // SAFETY: `msghdr` is plain data for which all zeroes is a valid value.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    if !address.is_empty() {
+        header.msg_name = address.as_ptr().cast_mut().cast();
+        header.msg_namelen = address.len() as libc::socklen_t;
+    }
+    header.msg_iov = &raw mut part;
+    header.msg_iovlen = 1;
+    if !control.is_empty() {
+        header.msg_control = control.as_ptr().cast_mut().cast();
+        header.msg_controllen = control.len();
+    }
+    // SAFETY: every pointer in `header` is null or describes a slice that outlives the call; the
+    // kernel only reads what they point to.
     let sent = unsafe {
-        libc::sendto(
+        libc::sendmsg(
             socket.as_fd().as_raw_fd(),
-            data.as_ptr().cast(),
-            data.len(),
+            &raw const header,
             flags | libc::MSG_NOSIGNAL,
-            address.as_ptr().cast(),
-            address.len() as libc::socklen_t,
         )
     };
     check(sent as i64).map(|n| n as usize)
 }
 
-/// The address family of a socket (`SO_DOMAIN`) and its type (`SO_TYPE`).
-pub fn family_and_type(socket: impl AsFd) -> io::Result<(i32, i32)> {
+/// The family, type and protocol of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketKind {
+    /// `AF_*`.
+    pub family: i32,
+    /// `SOCK_*`.
+    pub kind: i32,
+    /// The protocol.
+    pub protocol: i32,
+}
+
+/// What kind of socket it is (`SO_DOMAIN`, `SO_TYPE`, `SO_PROTOCOL`).
+pub fn kind_of(socket: impl AsFd) -> io::Result<SocketKind> {
     let option = |name: i32| -> io::Result<i32> {
         let mut value: i32 = 0;
         let mut length = size_of::<i32>() as libc::socklen_t;
@@ -84,5 +116,9 @@ pub fn family_and_type(socket: impl AsFd) -> io::Result<(i32, i32)> {
         }))?;
         Ok(value)
     };
-    Ok((option(libc::SO_DOMAIN)?, option(libc::SO_TYPE)?))
+    Ok(SocketKind {
+        family: option(libc::SO_DOMAIN)?,
+        kind: option(libc::SO_TYPE)?,
+        protocol: option(libc::SO_PROTOCOL)?,
+    })
 }

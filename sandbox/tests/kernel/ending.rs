@@ -65,15 +65,19 @@ fn a_deadline_is_a_term_signal_a_grace_and_a_kill() {
     let run = stage.sh("sleep 60");
     assert_eq!(run.termination, Termination::TimedOut);
     let took = start.elapsed();
-    assert!(took < Duration::from_secs(4), "one that obeys: {took:?}");
+    assert!(took < Duration::from_secs(20), "one that obeys: {took:?}");
     assert!(took >= Duration::from_millis(300));
     let start = Instant::now();
     let run = stage.sh("trap '' TERM; while :; do sleep 60; done");
     assert_eq!(run.termination, Termination::TimedOut);
     let took = start.elapsed();
     assert!(took >= Duration::from_millis(600), "the grace: {took:?}");
-    assert!(took < Duration::from_secs(5), "one that does not: {took:?}");
+    assert!(
+        took < Duration::from_secs(20),
+        "one that does not: {took:?}"
+    );
     // One that is done in time is none of it.
+    short(&mut stage, 20_000, 5000);
     let run = stage.sh("exit 3");
     assert_eq!(run.termination, Termination::Exited(3));
 }
@@ -81,8 +85,8 @@ fn a_deadline_is_a_term_signal_a_grace_and_a_kill() {
 fn a_trap_handler_acts_within_the_grace_and_is_seen() {
     for pass in [Pass::Denied, Pass::Contained] {
         let mut stage = Stage::new(pass);
-        short(&mut stage, 300, 5000);
-        stage.limits.grace = Duration::from_secs(5);
+        short(&mut stage, 1500, 5000);
+        stage.limits.grace = Duration::from_secs(10);
         let run = stage.sh("trap 'rm -f w/file; exit 0' TERM; while :; do sleep 0.05; done");
         assert_eq!(run.termination, Termination::TimedOut);
         let outcome = if pass == Pass::Denied {
@@ -97,7 +101,7 @@ fn a_trap_handler_acts_within_the_grace_and_is_seen() {
 
 fn the_deadlines_signal_reaches_the_whole_group() {
     let mut stage = Stage::new(Pass::Contained);
-    short(&mut stage, 300, 5000);
+    short(&mut stage, 1500, 5000);
     let run = stage.sh(
         "sh -c 'trap \"echo child >> w/file; exit\" TERM; while :; do sleep 0.05; done' & \
          trap 'wait; exit 0' TERM; while :; do sleep 0.05; done",
@@ -126,18 +130,19 @@ fn a_stopped_subject_is_ended() {
 
 fn what_runs_on_within_the_linger_is_observed_to_its_end() {
     for pass in [Pass::Denied, Pass::Contained] {
-        let stage = Stage::new(pass);
+        let mut stage = Stage::new(pass);
+        stage.limits.linger = Duration::from_secs(30);
         let start = Instant::now();
-        let run = stage.sh("(sleep 0.3; mkdir late) & exit 2");
+        let run = stage.sh("(sleep 1.5; mkdir late) & exit 2");
         assert_eq!(run.termination, Termination::Exited(2));
         assert!(!run.gaps.contains(&Gap::OutlivedArm), "{}", run.list());
         assert!(run.on("/late")[0].effect == Effect::Create);
         assert!(
-            start.elapsed() < Duration::from_secs(3),
+            start.elapsed() < Duration::from_secs(20),
             "no longer than it takes"
         );
         assert!(
-            run.elapsed < Duration::from_millis(250),
+            run.elapsed < Duration::from_millis(1400),
             "the arm itself was done"
         );
     }
@@ -146,7 +151,7 @@ fn what_runs_on_within_the_linger_is_observed_to_its_end() {
 fn what_outlives_the_linger_is_killed_and_told() {
     for pass in [Pass::Denied, Pass::Contained] {
         let mut stage = Stage::new(pass);
-        short(&mut stage, 5000, 100);
+        short(&mut stage, 20_000, 100);
         let mark = format!("6{}.5", std::process::id());
         let run = stage.sh(&format!("sleep {mark} & sleep {mark} & exit 0"));
         assert_eq!(run.termination, Termination::Exited(0));
@@ -184,7 +189,7 @@ pub(crate) fn leave_a_daemon(file: &Path, millis: i32) -> io::Result<()> {
 
 fn a_daemon_that_left_its_session_does_not_write_later() {
     let mut stage = Stage::new(Pass::Contained);
-    short(&mut stage, 5000, 100);
+    short(&mut stage, 20_000, 100);
     let run = stage.subject("daemon", &["w/file".as_ref(), "700".as_ref()]);
     assert_eq!(run.termination, Termination::Exited(0), "{}", run.err());
     assert!(run.gaps.contains(&Gap::OutlivedArm));
@@ -192,7 +197,7 @@ fn a_daemon_that_left_its_session_does_not_write_later() {
     let text = fs::read_to_string(stage.in_clone("w/file")).expect("read");
     assert_eq!(text, "text\n");
     // One that writes while it is waited for is seen.
-    short(&mut stage, 5000, 5000);
+    short(&mut stage, 20_000, 20_000);
     let run = stage.subject("daemon", &["w/file".as_ref(), "100".as_ref()]);
     assert!(!run.gaps.contains(&Gap::OutlivedArm));
     run.expect(
@@ -207,10 +212,10 @@ fn a_daemon_that_left_its_session_does_not_write_later() {
 
 fn a_child_that_holds_standard_output_does_not_hold_the_run() {
     let mut stage = Stage::new(Pass::Denied);
-    short(&mut stage, 5000, 200);
+    short(&mut stage, 20_000, 200);
     let start = Instant::now();
     let run = stage.sh("sleep 30 & echo said; exit 0");
-    assert!(start.elapsed() < Duration::from_secs(5));
+    assert!(start.elapsed() < Duration::from_secs(20));
     assert_eq!(run.out(), "said\n");
     assert!(run.gaps.contains(&Gap::OutlivedArm));
 }
@@ -237,7 +242,7 @@ fn a_caller_can_interrupt() {
         let argv = ["sh", "-c", &script].map(AsRef::as_ref);
         let result = stage.try_run(&argv, &interrupted);
         assert!(matches!(result, Err(RunError::Interrupted)), "{result:?}");
-        assert!(start.elapsed() < Duration::from_secs(5));
+        assert!(start.elapsed() < Duration::from_secs(20));
         assert_eq!(marked(&mark), Vec::<PathBuf>::new());
     }
 }
@@ -254,7 +259,7 @@ fn nothing_outlives_a_killed_runner() {
         let mut line = || PathBuf::from(lines.next().expect("a line").expect("text"));
         let (clone, repo) = (line(), line());
         let wait = |what: &dyn Fn() -> bool| {
-            let until = Instant::now() + Duration::from_secs(10);
+            let until = Instant::now() + Duration::from_secs(30);
             while !what() && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(20));
             }
@@ -333,8 +338,10 @@ fn a_hundred_pipelines_run_to_their_end() {
 
 fn the_time_is_that_of_the_arm() {
     let stage = Stage::new(Pass::Denied);
-    let run = stage.sh("sleep 0.3");
-    assert!(run.elapsed >= Duration::from_millis(300));
-    assert!(run.elapsed < Duration::from_secs(5));
-    assert!(stage.sh("true").elapsed < Duration::from_millis(300));
+    let run = stage.sh("sleep 2");
+    // Counted from when the runner hears of the start, so on a busy host a little less.
+    assert!(run.elapsed >= Duration::from_millis(1000));
+    assert!(run.elapsed < Duration::from_secs(20));
+    // What is waited for afterwards is not of it.
+    assert!(stage.sh("sleep 2 & exit").elapsed < Duration::from_millis(1900));
 }

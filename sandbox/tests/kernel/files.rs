@@ -38,7 +38,10 @@ cases! {
         effects_of_the_contained_pass_are_in_the_clone_and_nowhere_else;
     Mounts =>
         a_nameless_file_gets_a_name_only_in_the_clone
-        a_temp_folder_that_was_there_is_outside_even_when_it_is_touched_only;
+        a_temp_folder_that_was_there_is_outside_even_when_it_is_touched_only
+        what_other_programs_keep_in_a_temp_folder_is_not_shown;
+    HomeOverlay =>
+        a_private_home_takes_what_the_real_one_keeps;
     Program("git") =>
         git_runs_in_a_clone;
 }
@@ -701,6 +704,67 @@ fn a_temp_folder_that_was_there_is_outside_even_when_it_is_touched_only() {
             "{}",
             run.list()
         );
+    }
+}
+
+fn a_private_home_takes_what_the_real_one_keeps() {
+    let stage = Stage::new(Pass::Contained);
+    fs::create_dir(stage.home().join("folder")).expect("mkdir");
+    fs::write(stage.home().join("folder/old"), "old\n").expect("write");
+    let run = stage.sh(
+        "echo more >> \"$HOME/.profile\"; cat \"$HOME/.profile\"; echo x > \"$HOME/new\"; \
+         chmod 600 \"$HOME/folder/old\"; rm -r \"$HOME/folder\"; ls -A \"$HOME\"",
+    );
+    assert_eq!(run.termination, Termination::Exited(0), "{}", run.err());
+    assert_eq!(run.out(), "umask 022\nmore\n.profile\nnew\n");
+    for (effect, end) in [
+        (Effect::WriteOpen, "home/.profile"),
+        (Effect::Create, "home/new"),
+        (Effect::Mode, "folder/old"),
+        (Effect::Remove, "folder/old"),
+        (Effect::Remove, "home/folder"),
+    ] {
+        run.expect(effect, Place::Home, Outcome::Allowed, end);
+    }
+    assert_eq!(run.attempts.len(), 5, "{}", run.list());
+    let left = [".profile", "folder", "new"].map(|name| stage.home().join(name));
+    assert_eq!(run.residue, left);
+    // The next run begins with the real one again; and a pass that denies has none of its own.
+    let run = stage.sh("ls -A \"$HOME\"");
+    assert_eq!(run.out(), ".profile\nfolder\n");
+    let run = Stage::new(Pass::Denied).sh("echo x > \"$HOME/new\"");
+    run.expect(Effect::Create, Place::Home, Outcome::Denied, "home/new");
+    assert!(!run.layers.home_overlay);
+}
+
+fn what_other_programs_keep_in_a_temp_folder_is_not_shown() {
+    let theirs = tempfile::Builder::new()
+        .prefix("hsperfdata_sandbox-test-")
+        .tempdir_in("/tmp")
+        .expect("a folder");
+    fs::write(theirs.path().join("1"), "x").expect("write");
+    let name = theirs.path().display().to_string();
+    for pass in [Pass::Denied, Pass::Contained] {
+        let stage = Stage::new(pass);
+        let run = stage.sh(&format!("ls -d {name}; rm -rf {name}; rm -f {name}/1"));
+        assert_eq!(run.out(), "", "{}", run.list());
+        assert!(!run.attempts.is_empty());
+        for attempt in &run.attempts {
+            assert_eq!(attempt.outcome, Outcome::NoOp, "{}", run.list());
+            assert!(attempt.marks.contains(&Mark::AbsentHere), "{}", run.list());
+        }
+        assert!(run.residue.is_empty(), "{:?}", run.residue);
+        // One of that name that the arm makes is its own.
+        let run = stage.sh(&format!(
+            "mkdir {name} && echo own > {name}/1 && cat {name}/1"
+        ));
+        assert_eq!(run.out(), "own\n", "{}", run.list());
+        assert!(
+            run.attempts.iter().all(|a| a.place == Place::Scratch),
+            "{}",
+            run.list()
+        );
+        assert_eq!(fs::read(theirs.path().join("1")).expect("read"), b"x");
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) enum Need {
     Nothing,
     /// Private mounts.
     Mounts,
+    /// A private HOME in the contained pass.
+    HomeOverlay,
     /// A private network.
     Net,
     /// A private process tree in the contained pass.
@@ -118,6 +120,7 @@ impl Host {
                 ));
             }
             Need::MountsAndRoom => !self.layers.mounts,
+            Need::HomeOverlay => !self.layers.home_overlay,
             Need::Net => !self.layers.net_namespace,
             Need::Pids => !self.layers.pid_namespace,
             Need::Program(name) if !on_path(name) => return Some(format!("no {name} here")),
@@ -133,7 +136,7 @@ impl Host {
             condition.namespaces
                 || !matches!(
                     case.needs,
-                    Need::Mounts | Need::MountsAndRoom | Need::Net | Need::Pids
+                    Need::Mounts | Need::MountsAndRoom | Need::HomeOverlay | Need::Net | Need::Pids
                 )
         };
         let short = case.name.trim_start_matches("kernel::");

@@ -65,8 +65,8 @@ impl Stage {
             env: vec![("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())],
             stdin: Stdin::Null,
             limits: Limits {
-                timeout: Duration::from_secs(30),
-                linger: Duration::from_secs(5),
+                timeout: Duration::from_secs(120),
+                linger: Duration::from_secs(20),
                 ..Limits::default()
             },
         };
@@ -215,7 +215,7 @@ fn open_up(top: &Path) {
         .flatten();
     let runs = calibrated.map(|run| run.path()).chain([top.to_owned()]);
     for work in runs.flat_map(|run| {
-        ["temp0", "temp1"].map(|temp| run.join("scratch").join(temp).join("work/work"))
+        ["temp0", "temp1", "home"].map(|name| run.join("scratch").join(name).join("work/work"))
     }) {
         if work.exists() {
             let mode = fs::Permissions::from_mode(0o700);
