@@ -18,7 +18,7 @@ use terminal::{ColorChoice, Terminal};
 ///
 /// Each claim comes out verified, contradicted or claim-only (nobody knows: here is why).
 #[derive(Debug, Parser)]
-#[command(name = "calibrun", version, after_help = EXAMPLES, arg_required_else_help = true, max_term_width = 80)]
+#[command(name = "calibrun", bin_name = "calibrun", version, after_help = EXAMPLES, arg_required_else_help = true, max_term_width = 80)]
 struct Cli {
     /// When to colour what a person reads
     #[arg(long, global = true, value_enum, default_value_t = ColorChoice::Auto, value_name = "WHEN")]

@@ -12,10 +12,13 @@ impl Switches {
 
     /// Reads the variable; empty in a build without the feature.
     pub(crate) fn from_environment() -> Switches {
-        if cfg!(feature = "test-switches") {
-            std::env::var(Self::VARIABLE)
-                .map(|text| Switches::from_text(&text))
-                .unwrap_or_default()
+        let text = std::env::var(Self::VARIABLE).unwrap_or_default();
+        Switches::heeded(cfg!(feature = "test-switches"), &text)
+    }
+
+    fn heeded(compiled_in: bool, text: &str) -> Switches {
+        if compiled_in {
+            Switches::from_text(text)
         } else {
             Switches::default()
         }
@@ -38,5 +41,18 @@ impl Switches {
     /// `temp-overlay`, `net`, `pid`.
     pub fn is_off(&self, layer: &str) -> bool {
         self.0.iter().any(|name| name == layer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_build_without_the_feature_switches_nothing_off() {
+        let all = "landlock,listener,mounts";
+        assert_eq!(Switches::heeded(false, all), Switches::default());
+        let on = Switches::heeded(true, all);
+        assert!(on.is_off("landlock") && on.is_off("listener") && !on.is_off("net"));
     }
 }
