@@ -118,3 +118,69 @@ fn is_reading_git(command: &[OsString], arm_could_write: &Writable<'_>) -> bool 
     }
     false
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::sample;
+
+    #[test]
+    fn a_program_in_home_may_be_the_arms_own_once_it_wrote_there() {
+        let run = sample::pass(calibrun_sandbox::Pass::Contained, vec![], vec![]).run;
+        let home = Path::new("/home/dev");
+        let made = || sample::at(Effect::Create, Place::Home, "/home/dev/.c", false);
+        let moved = sample::at(Effect::Rename, Place::Scratch, "/tmp/x", true)
+            .onto_place(Place::Home, "/home/dev/bin/git", true)
+            .placed(Place::Outside);
+        let elsewhere = sample::at(Effect::Create, Place::Scratch, "/tmp/x", false);
+        for (observed, own) in [
+            (made().allowed(), true),
+            (moved.allowed(), true),
+            (made(), false),
+            (elsewhere.allowed(), false),
+        ] {
+            let writable = Writable::of(&run, std::slice::from_ref(&observed.attempt), home);
+            assert_eq!(writable.holds(Path::new("/home/dev/bin/git")), own);
+            assert!(writable.holds(&run.top.join("git")));
+            assert!(writable.holds(Path::new("/dev/shm/git")));
+            assert!(!writable.holds(Path::new("/usr/bin/git")));
+        }
+    }
+
+    fn reads(command: &[&str]) -> bool {
+        let roots = Writable(vec![
+            Path::new("/home/dev/repo"),
+            Path::new("/tmp"),
+            Path::new("/home/dev/tools"),
+        ]);
+        let command: Vec<OsString> = command.iter().map(OsString::from).collect();
+        is_reading_git(&command, &roots)
+    }
+
+    #[test]
+    fn a_git_that_only_reads_is_known_by_its_place_and_its_command() {
+        for command in [
+            &["/usr/bin/git", "status"][..],
+            &["/usr/bin/git", "-C", "sub", "status", "--porcelain"],
+            &["/usr/bin/git", "--no-pager", "diff"],
+            &["/usr/bin/git", "--git-dir=.git", "describe", "--dirty"],
+            &["/home/dev/other/git", "status"],
+        ] {
+            assert!(reads(command), "{command:?}");
+        }
+        for command in [
+            &[][..],
+            &["/usr/bin/git"],
+            &["/usr/bin/git", "add", "status"],
+            &["/usr/bin/git", "-C", "status", "commit"],
+            &["/usr/bin/git", "-c", "core.fsmonitor=x", "status"],
+            &["/usr/bin/env", "status"],
+            &["/home/dev/repo/git", "status"],
+            &["/tmp/x/git", "status"],
+            &["/home/dev/tools/bin/git", "status"],
+            &["/usr/bin/git (deleted)", "status"],
+        ] {
+            assert!(!reads(command), "{command:?}");
+        }
+    }
+}

@@ -40,33 +40,19 @@ pub(super) fn optional_in<'a>(arm: &'a ArmRecord, readings: &[PassReading]) -> B
 
 /// Whether more than bytes, times and inode of the index changed, or its lock is still there.
 fn leaves_more(contained: &PassRecord, dir: &Path) -> bool {
+    let part_of_refresh = |kind| {
+        matches!(
+            kind,
+            ChangeKind::Content | ChangeKind::Times | ChangeKind::Inode
+        )
+    };
     contained
         .changes
         .iter()
         .filter(|c| c.path.parent() == Some(dir))
-        .any(|c| match gitdir::part(&c.path) {
-            GitPart::IndexLock => true,
-            GitPart::Index => match c.kind {
-                ChangeKind::Content | ChangeKind::Times | ChangeKind::Inode => false,
-                ChangeKind::Created
-                | ChangeKind::Removed
-                | ChangeKind::Executable
-                | ChangeKind::Mode
-                | ChangeKind::Owner
-                | ChangeKind::Xattr
-                | ChangeKind::Flags => true,
-            },
-            GitPart::Objects
-            | GitPart::Refs
-            | GitPart::PackedRefs
-            | GitPart::Head
-            | GitPart::Logs
-            | GitPart::Config
-            | GitPart::Hooks
-            | GitPart::Attributes
-            | GitPart::Info
-            | GitPart::Volatile
-            | GitPart::Other => false,
+        .any(|c| {
+            let part = gitdir::part(&c.path);
+            part == GitPart::IndexLock || (part == GitPart::Index && !part_of_refresh(c.kind))
         })
 }
 

@@ -17,6 +17,20 @@ use crate::workspace::{Change, ChangeKind, PathState};
 /// Where the samples' clone is seen.
 pub(crate) const REPO: &str = "/home/dev/repo";
 
+/// Every kind of change.
+pub(crate) const CHANGES: [ChangeKind; 10] = [
+    ChangeKind::Created,
+    ChangeKind::Removed,
+    ChangeKind::Content,
+    ChangeKind::Executable,
+    ChangeKind::Mode,
+    ChangeKind::Owner,
+    ChangeKind::Xattr,
+    ChangeKind::Flags,
+    ChangeKind::Times,
+    ChangeKind::Inode,
+];
+
 fn target(place: Place, resolved: PathBuf, existed: Option<FileKind>) -> Target {
     Target {
         place,

@@ -199,7 +199,7 @@ mod tests {
     use calibrun_sandbox::{Mark, Outcome, Place};
 
     use super::super::evidence::Harmless;
-    use super::super::sample::{ask, at, change, command, on};
+    use super::super::sample::{CHANGES, ask, at, change, command, on};
     use super::super::{CapabilityVerdict, Question, judge};
     use super::*;
     use crate::record::{Observed, Record};
@@ -444,18 +444,7 @@ mod tests {
 
     #[test]
     fn an_effect_that_no_attempt_explains_is_an_alarm() {
-        for kind in [
-            ChangeKind::Created,
-            ChangeKind::Removed,
-            ChangeKind::Content,
-            ChangeKind::Executable,
-            ChangeKind::Mode,
-            ChangeKind::Owner,
-            ChangeKind::Xattr,
-            ChangeKind::Flags,
-            ChangeKind::Times,
-            ChangeKind::Inode,
-        ] {
+        for kind in CHANGES {
             let missed = command(vec![], vec![], vec![change("a", kind, PathState::Clean)]);
             assert_eq!(
                 read_only(&missed),

@@ -46,20 +46,10 @@ pub(super) fn unseen(item: &Item<'_>) -> Option<ReasonCode> {
 
 /// Whether what `path` named is there again; of a reflog, whether anything is, since it grows.
 fn is_back(path: &Path, contained: &Contained<'_>) -> bool {
-    match gitdir::part(path) {
-        GitPart::Logs => !contained.is_gone(path),
-        GitPart::Objects
-        | GitPart::Refs
-        | GitPart::PackedRefs
-        | GitPart::Head
-        | GitPart::Config
-        | GitPart::Hooks
-        | GitPart::Attributes
-        | GitPart::Info
-        | GitPart::Index
-        | GitPart::IndexLock
-        | GitPart::Volatile
-        | GitPart::Other => !contained.content_differs(path),
+    if gitdir::part(path) == GitPart::Logs {
+        !contained.is_gone(path)
+    } else {
+        !contained.content_differs(path)
     }
 }
 
@@ -97,22 +87,10 @@ fn replaced_in_one_step(item: &Item<'_>, path: &Path) -> bool {
         name.push(suffix);
         from.as_os_str() == name
     };
+    let part = gitdir::part(path);
     named(".lock")
-        || match gitdir::part(path) {
-            GitPart::Objects => gitdir::part(from) == GitPart::Objects,
-            GitPart::PackedRefs => named(".new"),
-            GitPart::Refs
-            | GitPart::Head
-            | GitPart::Logs
-            | GitPart::Config
-            | GitPart::Hooks
-            | GitPart::Attributes
-            | GitPart::Info
-            | GitPart::Index
-            | GitPart::IndexLock
-            | GitPart::Volatile
-            | GitPart::Other => false,
-        }
+        || (part == GitPart::PackedRefs && named(".new"))
+        || (part == GitPart::Objects && gitdir::part(from) == GitPart::Objects)
 }
 
 #[cfg(test)]
