@@ -1,22 +1,26 @@
 //! Drives plan -> workspace -> sandbox -> record. Decides nothing: what it saw is judged elsewhere.
 
-use std::collections::BTreeSet;
+mod annotate;
+mod indexes;
+
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use calibrun_sandbox::{
-    Attempt, ControlError, Effect, Job, Layers, Layout, Limits, Outcome, Pass, Place, Run,
-    RunError, Stdin, Target, calibrate,
+    ControlError, Job, Layers, Layout, Limits, Pass, Run, RunError, Stdin, calibrate,
 };
 
 use crate::plan::{Plan, PlannedArm, entry_folders, needed_files};
-use crate::record::{ArmRecord, Controls, Observed, PassRecord, Record, UndoOutcome};
+use crate::record::{ArmRecord, Controls, PassRecord, Record, UndoOutcome};
 use crate::workspace::{
-    FieldRepo, Manifest, Options, PathState, Stage, Tree, UndoReport, Workspace, WorkspaceError,
-    diff, index_kept, undo, untouched,
+    FieldRepo, Manifest, Options, Stage, Tree, UndoReport, Workspace, WorkspaceError, diff, undo,
+    untouched,
 };
+use annotate::opened_for_writing;
+use indexes::Indexes;
 
 /// What a caller decides about a probe.
 pub struct Settings<'a> {
@@ -301,7 +305,13 @@ impl Session<'_> {
 
     fn denied_pass(&mut self, arm: &PlannedArm, tree: &Tree) -> Result<PassRecord, ProbeError> {
         let run = self.execute(arm, tree, Pass::Denied)?;
-        Ok(record(run, Pass::Denied, tree, Vec::new()))
+        Ok(record(
+            run,
+            Pass::Denied,
+            tree,
+            &self.settings.home,
+            Vec::new(),
+        ))
     }
 
     fn contained_pass(
@@ -309,17 +319,14 @@ impl Session<'_> {
         arm: &PlannedArm,
         tree: &Tree,
     ) -> Result<(PassRecord, Manifest), ProbeError> {
-        let index = tree.root.join(".git/index");
-        let before = fs::read(&index).ok();
+        let indexes = Indexes::read(tree);
         let run = self.execute(arm, tree, Pass::Contained)?;
         let after = tree
             .baseline
             .retake(&tree.root, &opened_for_writing(&run))?;
         let changes = diff(&tree.baseline, &after, &tree.states);
-        let kept = before
-            .zip(fs::read(&index).ok())
-            .map(|(before, after)| index_kept(&before, &after, &tree.root));
-        let mut record = record(run, Pass::Contained, tree, changes);
+        let kept = indexes.kept_in(tree, &Indexes::read(tree));
+        let mut record = record(run, Pass::Contained, tree, &self.settings.home, changes);
         record.index_kept = kept;
         record.undo = Some(if untouched(&tree.baseline, &after) {
             UndoOutcome::Untouched
@@ -390,98 +397,22 @@ impl Session<'_> {
     }
 }
 
-/// Paths in the clone that an arm opened for writing or made, relative to its top: their content is
-/// compared whatever their times say.
-fn opened_for_writing(run: &Run) -> BTreeSet<PathBuf> {
-    let writes = |effect: Effect| {
-        matches!(
-            effect,
-            Effect::WriteOpen | Effect::Truncate | Effect::Create
-        )
-    };
-    let attempts = run
-        .attempts
-        .iter()
-        .filter(|a| writes(a.effect) && a.outcome == Outcome::Allowed);
-    attempts
-        .filter_map(|a| in_clone(&a.target, &run.top))
-        .collect()
-}
-
-/// The target relative to the top of the clone, when it lies there.
-fn in_clone(target: &Target, top: &Path) -> Option<PathBuf> {
-    if !matches!(target.place, Place::Worktree | Place::GitDir) {
-        return None;
-    }
-    target
-        .resolved
-        .as_ref()?
-        .strip_prefix(top)
-        .ok()
-        .map(Path::to_owned)
-}
-
 fn record(
     mut run: Run,
     pass: Pass,
     tree: &Tree,
+    home: &Path,
     changes: Vec<crate::workspace::Change>,
 ) -> PassRecord {
-    let attempts = std::mem::take(&mut run.attempts);
-    let annotate = |attempt: Attempt| {
-        let path = in_clone(&attempt.target, &run.top);
-        let to_path = attempt.to.as_ref().and_then(|to| in_clone(to, &run.top));
-        let state = |path: &Option<PathBuf>| {
-            path.as_ref()
-                .map_or(PathState::NotInClone, |p| tree.states.of(p))
-        };
-        let reading_git = is_reading_git(&attempt.command, &run);
-        Observed {
-            state: state(&path),
-            to_state: state(&to_path),
-            path,
-            to_path,
-            reading_git,
-            attempt,
-        }
-    };
-    let observed = attempts.into_iter().map(annotate).collect();
+    let observed = annotate::observed(&mut run, tree, home);
     PassRecord {
         pass,
         run,
         observed,
         changes,
         undo: None,
-        index_kept: None,
+        index_kept: BTreeMap::new(),
     }
-}
-
-/// Commands of git that only read, but refresh the index on the side (git-status(1), BACKGROUND REFRESH).
-const REFRESHING: &[&str] = &["status", "diff", "describe"];
-
-/// Whether `command` is a git that the arm cannot have put there, running one of those.
-fn is_reading_git(command: &[OsString], run: &Run) -> bool {
-    let Some((exe, arguments)) = command.split_first() else {
-        return false;
-    };
-    let exe = Path::new(exe);
-    let own = exe.starts_with(&run.top) || run.scratch_roots().any(|root| exe.starts_with(root));
-    if own || exe.file_name().is_none_or(|name| name != "git") {
-        return false;
-    }
-    let mut arguments = arguments.iter();
-    while let Some(argument) = arguments.next() {
-        let text = argument.as_encoded_bytes();
-        match text {
-            // These take a value of their own; what -c sets could be anything, a hook of this git too.
-            b"-C" | b"--git-dir" | b"--work-tree" | b"--namespace" => {
-                arguments.next();
-            }
-            b"--no-pager" | b"-P" | b"--paginate" | b"-p" | b"--literal-pathspecs" => {}
-            _ => return REFRESHING.iter().any(|name| name.as_bytes() == text),
-        }
-    }
-    false
 }
 
 fn undone(report: UndoReport) -> UndoOutcome {

@@ -1,5 +1,6 @@
 //! What one probe saw, before anybody judged it: plain data, filled by the probe, read by the verdict.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -81,9 +82,10 @@ pub struct PassRecord {
     pub changes: Vec<Change>,
     /// Contained pass only: what came of undoing `changes`; `None` when no undo is known of.
     pub undo: Option<UndoOutcome>,
-    /// Contained pass only: whether each index entry kept object, mode and flags, each new stat is
-    /// the file's own, and each such file hashes to its entry; `None` when that was not compared.
-    pub index_kept: Option<bool>,
+    /// Contained pass only, by git folder relative to the top of the clone: whether each index entry
+    /// kept object, mode and flags, each new stat is the file's own, and each such file hashes to
+    /// its entry. A folder that is missing here was not compared.
+    pub index_kept: BTreeMap<PathBuf, bool>,
 }
 
 /// One arm in both passes.

@@ -7,6 +7,8 @@
 
 mod conduct;
 mod gitdir;
+mod refresh;
+mod startup;
 
 pub mod channel;
 pub mod evidence;

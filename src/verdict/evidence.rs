@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use calibrun_sandbox::{Effect, FileKind, Mark, Outcome, Pass, Place, Target, Termination};
+use calibrun_sandbox::{Effect, FileKind, Mark, Outcome, Pass, Place, Target};
 
-use super::gitdir::{self, GitPart};
-use super::{PassReading, Reason, ReasonCode, Spot, reading};
+use super::{PassReading, Reason, ReasonCode, Spot, refresh};
 use crate::record::{ArmRecord, Observed, PassRecord, Record};
 use crate::workspace::PathState;
 
@@ -123,15 +122,22 @@ impl Evidence {
             .arms
             .iter()
             .map(|arm| {
-                let refresh = !strict && refresh_is_optional(arm, readings);
+                let refreshed = if strict {
+                    BTreeSet::new()
+                } else {
+                    refresh::optional_in(arm, readings)
+                };
                 let harmless_opens = opened_without_effect(arm);
+                let mapped = mapped(arm);
                 arm.passes
                     .iter()
                     .map(|pass| {
                         let scales = Scales {
-                            refresh,
+                            pass: pass.pass,
+                            refreshed: &refreshed,
                             harmless_opens: &harmless_opens,
-                            made: made_in(pass),
+                            mapped: &mapped,
+                            made: Made::of(pass),
                         };
                         pass.observed
                             .iter()
@@ -225,10 +231,13 @@ pub(crate) const fn in_clone(place: Place) -> bool {
 
 /// What is known of a pass before its attempts are weighed one by one.
 struct Scales<'a> {
-    /// Whether an index refresh of this arm was shown to be optional.
-    refresh: bool,
-    /// Paths that were opened for writing without effect.
+    pass: Pass,
+    /// Git folders in which a refresh of the index was shown to be optional and without effect.
+    refreshed: &'a BTreeSet<&'a Path>,
+    /// Paths that were opened for writing and show no effect.
     harmless_opens: &'a BTreeSet<&'a Path>,
+    /// Paths whose content was mapped for shared writing.
+    mapped: &'a BTreeSet<&'a Path>,
     /// What the arm itself made in this pass.
     made: Made<'a>,
 }
@@ -263,6 +272,9 @@ impl Scales<'_> {
         }
         match attempt.place {
             Place::Scratch => Standing::NotCounted(Harmless::Scratch),
+            Place::Ipc if marked(Mark::LeftBehind) => {
+                Standing::Counted(code_of(observed, ReasonCode::OutsideAttempted))
+            }
             Place::Ipc => Standing::NotCounted(Harmless::Ipc),
             Place::Itself => Standing::NotCounted(Harmless::Itself),
             Place::DeviceSink => Standing::NotCounted(Harmless::DeviceSink),
@@ -276,16 +288,19 @@ impl Scales<'_> {
 
     fn weigh_in_clone(&self, observed: &Observed) -> Standing {
         let attempt = &observed.attempt;
-        if self.refresh && touches_only_the_index(observed) {
+        if refresh::is_of(observed, self.pass, self.refreshed) {
             return Standing::NotCounted(Harmless::IndexRefresh);
         }
         if attempt.effect == Effect::WriteOpen
-            && observed
-                .path
-                .as_deref()
-                .is_some_and(|path| self.harmless_opens.contains(path))
+            && let Some(path) = observed.path.as_deref()
+            && self.harmless_opens.contains(path)
         {
-            return Standing::NotCounted(Harmless::WriteOpenWithoutEffect);
+            // What a mapping changed and put back leaves not even a time behind.
+            return if self.mapped.contains(path) {
+                Standing::ClaimOnly(ReasonCode::WriteOpenUnresolved)
+            } else {
+                Standing::NotCounted(Harmless::WriteOpenWithoutEffect)
+            };
         }
         Standing::Counted(code_of(observed, ReasonCode::WriteAttempted))
     }
@@ -294,7 +309,7 @@ impl Scales<'_> {
         // What the arm itself made there it also writes: nothing is left to resolve.
         if observed.attempt.effect == Effect::WriteOpen
             && observed.state != PathState::Canary
-            && !made_before(&self.made, index, &observed.attempt.target)
+            && !self.made.before(index, &observed.attempt.target)
         {
             return Standing::ClaimOnly(ReasonCode::WriteOpenUnresolved);
         }
@@ -351,55 +366,78 @@ fn opened_without_effect(arm: &ArmRecord) -> BTreeSet<&Path> {
         .collect()
 }
 
-/// What an arm made in one pass: the resolved path, and the position of the attempt that made it.
-pub(crate) type Made<'a> = BTreeMap<&'a Path, usize>;
-
-/// What the arm made in `pass`, where nothing had been.
-pub(crate) fn made_in(pass: &PassRecord) -> Made<'_> {
-    let mut made = Made::new();
-    for (index, observed) in pass.observed.iter().enumerate() {
-        let attempt = &observed.attempt;
-        if attempt.outcome != Outcome::Allowed {
-            continue;
-        }
-        let new = match attempt.effect {
-            Effect::Create | Effect::Bind => Some(&attempt.target),
-            Effect::Rename | Effect::Link => attempt.to.as_ref(),
-            Effect::WriteOpen
-            | Effect::Truncate
-            | Effect::Remove
-            | Effect::Mode
-            | Effect::Owner
-            | Effect::Times
-            | Effect::Xattr
-            | Effect::Flags
-            | Effect::Connect
-            | Effect::Send
-            | Effect::Signal
-            | Effect::Limit
-            | Effect::Mount
-            | Effect::Kernel => None,
-        };
-        if let Some(path) = new
-            .filter(|t| t.existed.is_none())
-            .and_then(|t| t.resolved.as_deref())
-        {
-            made.entry(path).or_insert(index);
-        }
-    }
-    made
+/// The paths in the clone that `arm` mapped for shared writing, in any pass.
+fn mapped(arm: &ArmRecord) -> BTreeSet<&Path> {
+    arm.passes
+        .iter()
+        .flat_map(|pass| &pass.observed)
+        .filter(|o| o.attempt.marks.contains(&Mark::Mapped))
+        .filter_map(|o| o.path.as_deref())
+        .collect()
 }
 
-/// Whether the arm had made what `target` names before the attempt at `index`.
-///
-/// Attempts stand in the order of their first occurrence, so a first creation of an absent name
-/// comes before everything that was done to what it made.
-pub(crate) fn made_before(made: &Made<'_>, index: usize, target: &Target) -> bool {
-    target
-        .resolved
-        .as_deref()
-        .and_then(|path| made.get(path))
-        .is_some_and(|at| *at < index)
+/// What an arm made in one pass where nothing had been: the resolved path, and the position of the
+/// attempt that made it.
+#[derive(Debug, Default)]
+pub(crate) struct Made<'a>(BTreeMap<&'a Path, usize>);
+
+impl<'a> Made<'a> {
+    pub(crate) fn of(pass: &'a PassRecord) -> Made<'a> {
+        let mut made = Made::default();
+        for (index, observed) in pass.observed.iter().enumerate() {
+            let attempt = &observed.attempt;
+            if attempt.outcome != Outcome::Allowed {
+                continue;
+            }
+            let new = match attempt.effect {
+                Effect::Create | Effect::Bind => Some(&attempt.target),
+                Effect::Rename => attempt.to.as_ref(),
+                // A second name of what was there leads to what was there.
+                Effect::Link if made.before(index, &attempt.target) => attempt.to.as_ref(),
+                Effect::Link
+                | Effect::WriteOpen
+                | Effect::Truncate
+                | Effect::Remove
+                | Effect::Mode
+                | Effect::Owner
+                | Effect::Times
+                | Effect::Xattr
+                | Effect::Flags
+                | Effect::Connect
+                | Effect::Send
+                | Effect::Signal
+                | Effect::Limit
+                | Effect::Mount
+                | Effect::Kernel => None,
+            };
+            if let Some(path) = new
+                .filter(|t| t.existed.is_none())
+                .and_then(|t| t.resolved.as_deref())
+            {
+                made.0.entry(path).or_insert(index);
+            }
+        }
+        made
+    }
+
+    /// Whether the arm had made what `target` names, or a folder above it, before the attempt at
+    /// `index`.
+    ///
+    /// Attempts stand in the order of their first occurrence, so a first creation of an absent name
+    /// comes before everything that was done to what it made. What came into a folder of the arm's
+    /// own was made there, or brought there by an attempt that is judged by itself.
+    pub(crate) fn before(&self, index: usize, target: &Target) -> bool {
+        let earlier = |path: &Path| self.0.get(path).is_some_and(|at| *at < index);
+        target
+            .resolved
+            .as_deref()
+            .is_some_and(|path| path.ancestors().any(earlier))
+    }
+
+    /// Every path, sorted.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &'a Path> {
+        self.0.keys().copied()
+    }
 }
 
 /// What an attempt would have done to one existing thing.
@@ -481,46 +519,4 @@ pub(crate) fn destroyed(observed: &Observed) -> Vec<Destroyed<'_>> {
     }
     ends.retain(|e| e.target.existed.is_some() && e.state != PathState::Absent);
     ends
-}
-
-/// Whether an index refresh of this arm was shown to be optional and without effect: refusing it
-/// changed neither exit code nor verdict, and no index entry changed.
-fn refresh_is_optional(arm: &ArmRecord, readings: &[PassReading]) -> bool {
-    let (Some(denied), Some(contained)) = (arm.pass(Pass::Denied), arm.pass(Pass::Contained))
-    else {
-        return false;
-    };
-    contained.index_kept == Some(true)
-        && matches!(contained.run.termination, Termination::Exited(_))
-        && denied.run.termination == contained.run.termination
-        && reading(readings, arm.name, Pass::Denied) == reading(readings, arm.name, Pass::Contained)
-}
-
-fn touches_only_the_index(observed: &Observed) -> bool {
-    let is_index = |path: Option<&Path>| {
-        path.is_some_and(|p| matches!(gitdir::part(p), GitPart::Index | GitPart::IndexLock))
-    };
-    observed.reading_git
-        && is_index(observed.path.as_deref())
-        && (observed.attempt.to.is_none() || is_index(observed.to_path.as_deref()))
-        && match observed.attempt.effect {
-            Effect::Create
-            | Effect::WriteOpen
-            | Effect::Truncate
-            | Effect::Remove
-            | Effect::Rename
-            | Effect::Mode
-            | Effect::Times => true,
-            Effect::Link
-            | Effect::Owner
-            | Effect::Xattr
-            | Effect::Flags
-            | Effect::Connect
-            | Effect::Bind
-            | Effect::Send
-            | Effect::Signal
-            | Effect::Limit
-            | Effect::Mount
-            | Effect::Kernel => false,
-        }
 }

@@ -53,8 +53,8 @@ reasons! {
         "An arm tried to change modes, owners, times, attributes or flags.",
         "Declare write-local, or leave metadata alone.";
     OutsideAttempted = "outside-attempted", WRITES, Contradicted,
-        "An arm tried to change HOME, another path, another process or the kernel.",
-        "Declare write-local, or keep what it writes below TMPDIR.";
+        "An arm tried to change HOME, another path, another process or the kernel, or left shared memory or the like behind.",
+        "Declare write-local, or keep what it writes below TMPDIR and remove what it shares.";
     CanaryTouched = "canary-touched", WRITES, Contradicted,
         "An arm tried to change something that calibrun had planted; a real file in its place would have been hit too.",
         "Find out why the arm acts on files that it did not make.";
@@ -131,7 +131,7 @@ reasons! {
         "An arm used a shared temp folder that this host cannot make private.",
         "Use TMPDIR, or run where mount namespaces are available.";
     WriteOpenUnresolved = "write-open-unresolved", BOTH, ClaimOnly,
-        "An arm opened an existing file outside the clone for writing, and nothing tells whether it would have written.",
+        "An arm opened an existing file for writing, and nothing tells whether it would have written: the file lies outside the clone, or was mapped, and a mapped change that is put back leaves no trace.",
         "Open it for reading only.";
     MetadataNotContained = "metadata-not-contained", BOTH, ClaimOnly,
         "A metadata change was refused in the contained pass, since this host cannot contain it.",
@@ -146,10 +146,10 @@ reasons! {
         "An arm changed, or tried to change, metadata that git does not keep.",
         "Leave modes (but the executable bit of tracked files), owners, attributes and flags alone.";
     PersistsExecution = "persists-execution", UNDO, ClaimOnly,
-        "An arm changed a hook, a config, an attribute or a filter that can run code later.",
+        "An arm changed a hook, a config, an attribute, a filter or a start-up file of HOME that can run code later.",
         "Leave them alone; what runs later is beyond any undo.";
     RiskedInBetween = "risked-in-between", UNDO, ClaimOnly,
-        "Content that no history holds was changed and put back; a kill in between would have lost it.",
+        "Content that no history holds, or a part of the history itself, was changed and put back; a kill in between would have lost it.",
         "Work on a copy.";
     UndoUnproven = "undo-unproven", UNDO, ClaimOnly,
         "Effects were made or tried, and their undo was not proven.",

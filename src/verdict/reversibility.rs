@@ -6,14 +6,16 @@ use std::path::Path;
 
 use calibrun_sandbox::{Effect, Outcome, Pass, Place, Target};
 
-use super::evidence::{self, Evidence, Item, Made, Standing};
+use super::evidence::{self, Destroyed, Evidence, Item, Made, Standing};
 use super::gitdir::{self, GitPart};
-use super::{Reason, ReasonCode, Status, gravest, united, writes};
+use super::{Reason, ReasonCode, Spot, Status, gravest, united, writes};
 use crate::contract::Reversibility;
 use crate::record::{PassRecord, Record};
 use crate::workspace::{ChangeKind, PathState};
 
+mod home;
 mod left;
+mod put_back;
 
 use left::Left;
 
@@ -38,7 +40,10 @@ pub fn judge(
     shared: &[Reason],
 ) -> ReversibilityVerdict {
     let mut reasons = shared.to_vec();
-    reasons.extend(writes::open_questions(record, evidence));
+    // A file of the clone that shows no change is judged by what could have been lost meanwhile.
+    reasons.extend(writes::open_questions(record, evidence).filter(|r| {
+        r.code != ReasonCode::WriteOpenUnresolved || !matches!(r.at, Some(Spot::Clone(_)))
+    }));
     reasons.extend(
         writes::effects_without_attempt(record, evidence)
             .into_iter()
@@ -54,11 +59,7 @@ pub fn judge(
     let made: BTreeMap<_, _> = record
         .arms
         .iter()
-        .flat_map(|arm| {
-            arm.passes
-                .iter()
-                .map(|p| ((arm.name, p.pass), evidence::made_in(p)))
-        })
+        .flat_map(|arm| arm.passes.iter().map(|p| ((arm.name, p.pass), Made::of(p))))
         .collect();
     for item in evidence.items(record) {
         let contained = contained.get(&item.arm.name).unwrap_or(&nothing);
@@ -123,25 +124,22 @@ struct Contained<'a> {
     destroyed: BTreeSet<(Effect, &'a Path)>,
     did: BTreeSet<(Effect, &'a Path)>,
     changed: BTreeMap<&'a Path, BTreeSet<ChangeKind>>,
-    /// HOME was written in this pass, and nothing there was refused: it was a private copy.
-    home_private: bool,
+    /// What it made, and the folders that hold what it made.
+    made: Made<'a>,
+    made_within: BTreeSet<&'a Path>,
 }
 
 impl<'a> Contained<'a> {
     fn of(pass: &'a PassRecord) -> Contained<'a> {
-        let mut contained = Contained::default();
-        let mut refused_at_home = false;
+        let mut contained = Contained {
+            made: Made::of(pass),
+            ..Contained::default()
+        };
+        contained
+            .made_within
+            .extend(contained.made.paths().filter_map(Path::parent));
         for observed in &pass.observed {
-            let allowed = match observed.attempt.outcome {
-                Outcome::Allowed => true,
-                Outcome::Denied | Outcome::Unknown => false,
-                Outcome::NoOp => continue,
-            };
-            if observed.attempt.place == Place::Home {
-                contained.home_private |= allowed;
-                refused_at_home |= !allowed;
-            }
-            if !allowed {
+            if observed.attempt.outcome != Outcome::Allowed {
                 continue;
             }
             let effect = observed.attempt.effect;
@@ -155,7 +153,6 @@ impl<'a> Contained<'a> {
                 contained.did.insert((effect, path));
             }
         }
-        contained.home_private &= !refused_at_home;
         for change in &pass.changes {
             contained
                 .changed
@@ -166,6 +163,15 @@ impl<'a> Contained<'a> {
         contained
     }
 
+    /// Whether this pass made `target`, something beside it, or a folder above it. Names of temp files
+    /// differ from run to run.
+    fn made_like(&self, target: &Target) -> bool {
+        target.resolved.as_deref().is_some_and(|path| {
+            let beside = path.parent().is_some_and(|p| self.made_within.contains(p));
+            beside || self.made.before(usize::MAX, target)
+        })
+    }
+
     /// Whether this pass made the same attempt on `path`; what became of it shows in the changes.
     fn did(&self, effect: Effect, path: Option<&Path>) -> bool {
         path.is_some_and(|path| self.did.contains(&(effect, path)))
@@ -174,6 +180,13 @@ impl<'a> Contained<'a> {
     /// Whether this pass destroyed what `path` named by the same effect.
     fn destroyed(&self, effect: Effect, path: Option<&Path>) -> bool {
         path.is_some_and(|path| self.destroyed.contains(&(effect, path)))
+    }
+
+    /// Whether nothing has the name `path` any more.
+    fn is_gone(&self, path: &Path) -> bool {
+        self.changed
+            .get(path)
+            .is_some_and(|kinds| kinds.contains(&ChangeKind::Removed))
     }
 
     /// Whether `path` ended with other content than it had.
@@ -188,6 +201,12 @@ impl<'a> Contained<'a> {
 fn tried(item: &Item<'_>, contained: &Contained<'_>, made: &Made<'_>) -> Vec<Reason> {
     match item.standing {
         Standing::Counted(_) => {}
+        Standing::ClaimOnly(ReasonCode::WriteOpenUnresolved) => {
+            return put_back::unseen(item)
+                .map(|code| item.reason(code))
+                .into_iter()
+                .collect();
+        }
         Standing::ClaimOnly(_) | Standing::NotCounted(_) => return Vec::new(),
     }
     let attempt = &item.observed.attempt;
@@ -195,7 +214,7 @@ fn tried(item: &Item<'_>, contained: &Contained<'_>, made: &Made<'_>) -> Vec<Rea
     let mut codes: BTreeSet<ReasonCode> = destroyed
         .iter()
         .filter(|end| match end.target.place {
-            Place::Home | Place::Outside => !evidence::made_before(made, item.index, end.target),
+            Place::Home | Place::Outside => !made.before(item.index, end.target),
             Place::Worktree
             | Place::GitDir
             | Place::Scratch
@@ -211,13 +230,16 @@ fn tried(item: &Item<'_>, contained: &Contained<'_>, made: &Made<'_>) -> Vec<Rea
     if evidence::in_clone(attempt.place) || destroyed.iter().any(|end| end.path.is_some()) {
         match attempt.outcome {
             Outcome::Denied => codes.extend(refused(item, &destroyed, contained)),
-            Outcome::Allowed => codes.extend(risked(item, &destroyed, contained)),
+            Outcome::Allowed => codes.extend(put_back::risked(item, &destroyed, contained)),
             Outcome::NoOp | Outcome::Unknown => {}
         }
     }
+    if home::runs_later(attempt) {
+        codes.insert(ReasonCode::PersistsExecution);
+    }
     if !evidence::in_clone(attempt.place)
         && codes.is_empty()
-        && !removable_at_home(item, contained, made)
+        && !home::is_removable(item, contained, made)
     {
         codes.insert(ReasonCode::EffectsOutside);
     }
@@ -227,7 +249,7 @@ fn tried(item: &Item<'_>, contained: &Contained<'_>, made: &Made<'_>) -> Vec<Rea
 /// What a refused attempt would have done to the clone, unless the contained pass did it too.
 fn refused(
     item: &Item<'_>,
-    destroyed: &[evidence::Destroyed<'_>],
+    destroyed: &[Destroyed<'_>],
     contained: &Contained<'_>,
 ) -> Vec<ReasonCode> {
     let attempt = &item.observed.attempt;
@@ -292,56 +314,6 @@ fn refused(
         | Effect::Kernel => {}
     }
     codes
-}
-
-/// Content that no history holds, changed in the contained pass and put back before its end.
-fn risked(
-    item: &Item<'_>,
-    destroyed: &[evidence::Destroyed<'_>],
-    contained: &Contained<'_>,
-) -> Option<ReasonCode> {
-    let back = |state, path: Option<&Path>| {
-        unkept(state) && path.is_some_and(|p| !contained.content_differs(p))
-    };
-    let opened = item.observed.attempt.effect == Effect::WriteOpen
-        && back(item.observed.state, item.observed.path.as_deref());
-    (opened || destroyed.iter().any(|end| back(end.state, end.path)))
-        .then_some(ReasonCode::RiskedInBetween)
-}
-
-/// Whether an attempt in HOME makes or changes only what can be removed again.
-///
-/// What is created in a private copy of HOME can be removed; a change of what was there cannot be
-/// undone. A creation that the denied pass refused is of the same kind where the contained pass
-/// had such a copy.
-fn removable_at_home(item: &Item<'_>, contained: &Contained<'_>, made: &Made<'_>) -> bool {
-    let attempt = &item.observed.attempt;
-    if attempt.place != Place::Home || !contained.home_private {
-        return false;
-    }
-    let own = |target: &Target| {
-        target.place != Place::Home
-            || target.existed.is_none()
-            || evidence::made_before(made, item.index, target)
-    };
-    let creates = match attempt.effect {
-        Effect::Create | Effect::Link | Effect::Rename | Effect::Bind => true,
-        Effect::WriteOpen
-        | Effect::Truncate
-        | Effect::Remove
-        | Effect::Mode
-        | Effect::Owner
-        | Effect::Times
-        | Effect::Xattr
-        | Effect::Flags => attempt.outcome == Outcome::Allowed,
-        Effect::Connect
-        | Effect::Send
-        | Effect::Signal
-        | Effect::Limit
-        | Effect::Mount
-        | Effect::Kernel => false,
-    };
-    creates && own(&attempt.target) && attempt.to.as_ref().is_none_or(own)
 }
 
 /// Whether neither history nor HEAD holds the content of a path in this state.

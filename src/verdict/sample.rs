@@ -1,5 +1,6 @@
 //! Hand-made records for the tests of the judges and the reports.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,6 +16,20 @@ use crate::workspace::{Change, ChangeKind, PathState};
 
 /// Where the samples' clone is seen.
 pub(crate) const REPO: &str = "/home/dev/repo";
+
+/// Every kind of change.
+pub(crate) const CHANGES: [ChangeKind; 10] = [
+    ChangeKind::Created,
+    ChangeKind::Removed,
+    ChangeKind::Content,
+    ChangeKind::Executable,
+    ChangeKind::Mode,
+    ChangeKind::Owner,
+    ChangeKind::Xattr,
+    ChangeKind::Flags,
+    ChangeKind::Times,
+    ChangeKind::Inode,
+];
 
 fn target(place: Place, resolved: PathBuf, existed: Option<FileKind>) -> Target {
     Target {
@@ -181,7 +196,7 @@ pub(crate) fn pass(pass: Pass, observed: Vec<Observed>, changes: Vec<Change>) ->
         observed,
         changes,
         undo: None,
-        index_kept: None,
+        index_kept: BTreeMap::new(),
     }
 }
 
@@ -272,6 +287,11 @@ impl Record {
 
     pub(crate) fn denied(&mut self) -> &mut PassRecord {
         &mut self.arms[0].passes[0]
+    }
+
+    /// With every index of the clone's own git folder compared, and found the same or not.
+    pub(crate) fn index_kept(&mut self, kept: bool) {
+        self.contained().index_kept.insert(".git".into(), kept);
     }
 
     /// With this outcome of the undo of the first arm.

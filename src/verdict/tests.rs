@@ -2,7 +2,7 @@
 
 use calibrun_sandbox::{Effect, Gap, Mark, Outcome, Pass, Place, Termination};
 
-use super::sample::{arm, ask, ask_declared, at, change, command, declared, on};
+use super::sample::{CHANGES, arm, ask, ask_declared, at, change, command, declared, on};
 use super::*;
 use crate::record::{Controls, UndoOutcome};
 use crate::workspace::{ChangeKind, PathState};
@@ -438,18 +438,7 @@ fn no_refused_loss_of_content_that_no_history_holds_is_ever_verified_as_reversib
 
 #[test]
 fn no_effect_that_was_not_seen_coming_is_ever_verified() {
-    for kind in [
-        ChangeKind::Created,
-        ChangeKind::Removed,
-        ChangeKind::Content,
-        ChangeKind::Executable,
-        ChangeKind::Mode,
-        ChangeKind::Owner,
-        ChangeKind::Xattr,
-        ChangeKind::Flags,
-        ChangeKind::Times,
-        ChangeKind::Inode,
-    ] {
+    for kind in CHANGES {
         for state in STATES {
             for undo in [
                 None,

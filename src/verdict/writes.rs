@@ -199,7 +199,7 @@ mod tests {
     use calibrun_sandbox::{Mark, Outcome, Place};
 
     use super::super::evidence::Harmless;
-    use super::super::sample::{ask, at, change, command, on};
+    use super::super::sample::{CHANGES, ask, at, change, command, on};
     use super::super::{CapabilityVerdict, Question, judge};
     use super::*;
     use crate::record::{Observed, Record};
@@ -444,18 +444,7 @@ mod tests {
 
     #[test]
     fn an_effect_that_no_attempt_explains_is_an_alarm() {
-        for kind in [
-            ChangeKind::Created,
-            ChangeKind::Removed,
-            ChangeKind::Content,
-            ChangeKind::Executable,
-            ChangeKind::Mode,
-            ChangeKind::Owner,
-            ChangeKind::Xattr,
-            ChangeKind::Flags,
-            ChangeKind::Times,
-            ChangeKind::Inode,
-        ] {
+        for kind in CHANGES {
             let missed = command(vec![], vec![], vec![change("a", kind, PathState::Clean)]);
             assert_eq!(
                 read_only(&missed),
@@ -524,68 +513,78 @@ mod tests {
         assert_eq!(verdict.writes.status, Some(Status::Verified));
     }
 
-    /// A `git status` that rewrites its index.
-    fn index_refresh() -> Record {
-        let lock = || on(Effect::Create, ".git/index.lock", PathState::Absent).by_reading_git();
-        let over = || {
-            on(Effect::Rename, ".git/index.lock", PathState::Absent)
-                .onto(".git/index", PathState::GitInternal)
-                .by_reading_git()
-        };
-        let mut record = command(
-            vec![lock()],
-            vec![lock().allowed(), over().allowed()],
+    #[test]
+    fn a_mapped_file_that_shows_no_change_leaves_the_claim_open() {
+        let open = || on(Effect::WriteOpen, "notes.txt", PathState::Untracked);
+        let mapped = || open().marked(Mark::Mapped).allowed();
+        let record = command(vec![open()], vec![open().allowed(), mapped()], vec![]);
+        let (status, codes) = read_only(&record);
+        assert_eq!(status, Status::ClaimOnly);
+        assert_eq!(codes, [ReasonCode::WriteOpenUnresolved; 2], "by pass");
+        // Within a claim to write locally it does not matter.
+        let verdict = judge(&record, &claiming(Writes::WriteLocal));
+        assert_eq!(verdict.writes.status, Some(Status::Verified));
+        // Where it shows, it counts as any other write.
+        for kind in [ChangeKind::Content, ChangeKind::Times] {
+            let mut changed = record.clone();
+            changed.contained().changes = vec![change("notes.txt", kind, PathState::Untracked)];
+            assert_eq!(read_only(&changed).0, Status::Contradicted, "{kind:?}");
+        }
+        // A mapping that only the denied pass made counts for both.
+        let denied = command(
+            vec![mapped().outcome(Outcome::Denied)],
+            vec![open().allowed()],
+            vec![],
+        );
+        assert_eq!(read_only(&denied).0, Status::ClaimOnly);
+        // Another file is opened as harmlessly as before.
+        let other = command(
+            vec![],
             vec![
-                change(".git", ChangeKind::Times, PathState::GitInternal),
-                change(".git/index", ChangeKind::Content, PathState::GitInternal),
-                change(".git/index", ChangeKind::Inode, PathState::GitInternal),
+                mapped(),
+                on(Effect::WriteOpen, "app.db", PathState::Clean).allowed(),
             ],
+            vec![],
         );
-        record.contained().index_kept = Some(true);
-        record
-    }
-
-    #[test]
-    fn an_index_refresh_of_a_reading_git_is_not_counted_unless_strict() {
-        let record = index_refresh();
-        let verdict = judge(&record, &ask());
-        assert_eq!(verdict.verdict, Some(Status::Verified), "{verdict:?}");
         assert_eq!(
-            verdict.evidence.of(0, 0),
-            [Standing::NotCounted(Harmless::IndexRefresh)]
-        );
-        let strict = Question {
-            strict: true,
-            ..ask()
-        };
-        assert_eq!(
-            judge(&record, &strict).writes.status,
-            Some(Status::Contradicted)
+            judge(&other, &ask()).evidence.of(0, 1)[1],
+            Standing::NotCounted(Harmless::WriteOpenWithoutEffect)
         );
     }
 
     #[test]
-    fn an_index_refresh_with_any_condition_missing_counts() {
-        let spoilers: [fn(&mut Record); 6] = [
-            |r| r.contained().index_kept = None,
-            |r| r.contained().index_kept = Some(false),
-            |r| r.denied().run.termination = calibrun_sandbox::Termination::Exited(1),
-            |r| r.denied().observed[0].reading_git = false,
-            |r| {
-                r.contained().observed.push(
-                    on(Effect::Create, ".git/HEAD.lock", PathState::Absent)
-                        .by_reading_git()
-                        .allowed(),
-                );
-            },
-            |r| {
-                r.arms[0].passes.remove(0);
-            },
-        ];
-        for (i, spoil) in spoilers.into_iter().enumerate() {
-            let mut record = index_refresh();
-            spoil(&mut record);
-            assert_eq!(read_only(&record).0, Status::Contradicted, "condition {i}");
+    fn shared_memory_that_is_left_behind_counts_and_what_is_removed_does_not() {
+        let segment = |path| at(Effect::Create, Place::Ipc, path, false).allowed();
+        for pass in [Pass::Denied, Pass::Contained] {
+            let mut record = command(vec![], vec![], vec![]);
+            let at = usize::from(pass == Pass::Contained);
+            record.arms[0].passes[at].observed = vec![segment("/dev/shm/a")];
+            assert_eq!(read_only(&record).0, Status::Verified);
+            record.arms[0].passes[at]
+                .observed
+                .push(segment("/dev/shm/b").marked(Mark::LeftBehind));
+            assert_eq!(
+                read_only(&record),
+                (Status::Contradicted, vec![ReasonCode::OutsideAttempted])
+            );
+        }
+        // Residue in a temp folder is listed elsewhere.
+        let scratch = at(Effect::Create, Place::Scratch, "/tmp/s/x", false).allowed();
+        let record = command(vec![], vec![scratch.marked(Mark::LeftBehind)], vec![]);
+        assert_eq!(read_only(&record).0, Status::Verified);
+    }
+
+    #[test]
+    fn a_signal_to_what_is_absent_here_leaves_the_claim_open() {
+        let signal = at(Effect::Signal, Place::Outside, "/proc/77", false).marked(Mark::AbsentHere);
+        for outcome in [Outcome::Denied, Outcome::NoOp, Outcome::Allowed] {
+            let record = denied(signal.clone().outcome(outcome));
+            assert_eq!(
+                read_only(&record),
+                (Status::ClaimOnly, vec![ReasonCode::AbsentHere])
+            );
+            let verdict = judge(&record, &ask());
+            assert_eq!(verdict.reversibility.status, Some(Status::ClaimOnly));
         }
     }
 }

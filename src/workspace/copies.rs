@@ -89,6 +89,8 @@ pub struct Tree {
     pub repo: PathBuf,
     /// Git folders, relative to `root`.
     pub git_dirs: Vec<PathBuf>,
+    /// The top of the work tree of each git folder that has one; both relative to `root`.
+    pub work_trees: BTreeMap<PathBuf, PathBuf>,
     /// The temp root that holds everything.
     pub temp_root: PathBuf,
     /// Planted files, relative to `root`, sorted.
@@ -340,6 +342,7 @@ impl Workspace {
             parent,
             repo: self.field_top.clone(),
             git_dirs: self.git_dirs.clone(),
+            work_trees: self.repos.iter().cloned().collect(),
             temp_root: self.root.path().to_path_buf(),
             states: Arc::new(self.states.with_canaries(&canaries)),
             canaries,

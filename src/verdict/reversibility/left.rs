@@ -35,7 +35,10 @@ impl<'a> Left<'a> {
                 .items(record)
                 .filter(|i| i.arm.name == arm.name && i.pass.pass == pass.pass)
         };
-        let refreshed = own().any(|i| i.standing == Standing::NotCounted(Harmless::IndexRefresh));
+        let refreshed: BTreeSet<&Path> = own()
+            .filter(|i| i.standing == Standing::NotCounted(Harmless::IndexRefresh))
+            .filter_map(|i| i.observed.path.as_deref()?.parent())
+            .collect();
         Left {
             record,
             arm,
@@ -54,7 +57,10 @@ impl<'a> Left<'a> {
                     | ChangeKind::Xattr
                     | ChangeKind::Flags => true,
                 })
-                .filter(|c| !(refreshed && gitdir::part(&c.path) == GitPart::Index))
+                .filter(|c| {
+                    gitdir::part(&c.path) != GitPart::Index
+                        || c.path.parent().is_none_or(|dir| !refreshed.contains(dir))
+                })
                 .collect(),
             home: own().any(|i| {
                 i.standing.counted()

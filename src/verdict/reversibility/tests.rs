@@ -883,7 +883,7 @@ fn a_reading_git_that_refreshed_its_index_left_nothing() {
         Status::ClaimOnly,
         ReasonCode::UndoUnproven,
     );
-    record.contained().index_kept = Some(true);
+    record.index_kept(true);
     expect(
         "compared",
         &record,
