@@ -80,7 +80,7 @@ pub fn calibrate(
                 ));
             }
             if role == "write" {
-                check_writer(&mut found, &result, pass)
+                check_writer(&mut found, &result, pass, &template.layout.home)
             } else {
                 check_reader(&mut found, &result, pass)
             }
@@ -125,7 +125,7 @@ fn said(run: &Run) -> Vec<(String, bool)> {
         .collect()
 }
 
-fn check_writer(found: &mut Calibration, run: &Run, pass: Pass) {
+fn check_writer(found: &mut Calibration, run: &Run, pass: Pass, home: &Path) {
     let said = said(run);
     let done = |name: &str| said.iter().find(|(n, _)| n == name).map(|(_, done)| *done);
     for act in ACTS {
@@ -136,7 +136,10 @@ fn check_writer(found: &mut Calibration, run: &Run, pass: Pass) {
         if !writable {
             found.writes += 1;
         }
-        let attempt = run.attempts.iter().find(|attempt| matches(act, attempt));
+        let attempt = run
+            .attempts
+            .iter()
+            .find(|attempt| matches(act, attempt, home));
         match (done(act.name), writable) {
             (None, _) => found.failures.push(format!(
                 "{pass} {}: the witness did not come to it",
@@ -174,7 +177,12 @@ fn check_writer(found: &mut Calibration, run: &Run, pass: Pass) {
 }
 
 /// Whether `attempt` is what `act` must be seen as.
-fn matches(act: &Act, attempt: &Attempt) -> bool {
+fn matches(act: &Act, attempt: &Attempt, home: &Path) -> bool {
+    // A HOME that is everything is no place of its own.
+    let place = match act.place {
+        Place::Home if home.parent().is_none() => Place::Outside,
+        place => place,
+    };
     let ends_right = |bytes: &[u8]| bytes.ends_with(act.shown.as_bytes());
     let resolved = attempt
         .target
@@ -182,7 +190,7 @@ fn matches(act: &Act, attempt: &Attempt) -> bool {
         .as_ref()
         .map(|path| path.as_os_str().as_encoded_bytes().to_vec());
     attempt.effect == act.effect
-        && attempt.place == act.place
+        && attempt.place == place
         && attempt.outcome != Outcome::NoOp
         && (ends_right(&attempt.target.raw) || resolved.is_some_and(|path| ends_right(&path)))
 }

@@ -252,4 +252,8 @@ fn a_home_that_is_no_folder_is_told_with_what_to_do() {
     let mut command = env.calibrun(&repo, &["probe", "--env", &given, "."]);
     command.env_remove("HOME");
     Session::of(command).exits(0);
+    // As in many containers: a HOME that is everything is a folder like any other.
+    let mut command = env.calibrun(&repo, &["probe", "."]);
+    command.env("HOME", "/");
+    Session::of(command).exits(0);
 }
