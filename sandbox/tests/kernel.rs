@@ -36,10 +36,14 @@ mod processes;
 mod races;
 #[path = "kernel/raw.rs"]
 mod raw;
+#[path = "kernel/records.rs"]
+mod records;
 #[path = "kernel/stage.rs"]
 mod stage;
 #[path = "kernel/subject.rs"]
 mod subject;
+#[path = "kernel/views.rs"]
+mod views;
 
 use std::process::ExitCode;
 
@@ -51,6 +55,8 @@ fn cases() -> impl Iterator<Item = &'static Case> {
         launching::CASES,
         ending::CASES,
         files::CASES,
+        records::CASES,
+        views::CASES,
         operations::CASES,
         doors::CASES,
         processes::CASES,

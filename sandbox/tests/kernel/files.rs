@@ -1,19 +1,16 @@
 //! Places and no-ops: what a name reached, and when nothing would have changed.
 
-use std::ffi::{CString, OsStr};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use calibrun_sandbox::{Effect, FileKind, Gap, Mark, Outcome, Pass, Place, Termination};
+use calibrun_sandbox::{Effect, FileKind, Mark, Outcome, Pass, Place, Termination};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::stat::Mode;
 
 use crate::host::cases;
-use crate::raw::{Arg, call};
 use crate::stage::{Asked, Stage, own_marks};
 use crate::subject::say;
 
@@ -29,20 +26,8 @@ cases! {
         sinks_keep_nothing_and_other_devices_are_delegated
         own_output_pipes_and_entries_are_the_arms_own
         a_fifo_that_somebody_outside_reads_is_delegation
-        names_that_are_no_text_are_kept
-        long_paths_are_seen_to_their_end
-        attempts_beyond_what_is_kept_are_counted
-        equal_attempts_are_counted_together
-        the_program_that_tried_is_named
         here_documents_and_sorting_stay_in_scratch
         effects_of_the_contained_pass_are_in_the_clone_and_nowhere_else;
-    Mounts =>
-        a_nameless_file_gets_a_name_only_in_the_clone
-        a_temp_folder_that_was_there_is_outside_even_when_it_is_touched_only
-        a_home_that_is_a_temp_folder_hides_no_scratch
-        what_other_programs_keep_in_a_temp_folder_is_not_shown;
-    HomeOverlay =>
-        a_private_home_takes_what_the_real_one_keeps;
     Program("git") =>
         git_runs_in_a_clone;
 }
@@ -429,163 +414,6 @@ fn a_fifo_that_somebody_outside_reads_is_delegation() {
     }
 }
 
-/// A subject: makes files below `top` whose names are no text.
-pub(crate) fn make_odd_names(top: &Path) -> io::Result<()> {
-    for name in [&b"\xff\xfe"[..], b"new\nline", b"\x1b[31m", b" "] {
-        say("made", File::create_new(top.join(OsStr::from_bytes(name))));
-    }
-    Ok(())
-}
-
-fn names_that_are_no_text_are_kept() {
-    for pass in [Pass::Denied, Pass::Contained] {
-        let stage = Stage::new(pass);
-        let run = stage.subject("names", &["w".as_ref()]);
-        let raw: Vec<_> = run.attempts.iter().map(|a| a.target.raw.clone()).collect();
-        assert_eq!(
-            raw,
-            [&b"w/\xff\xfe"[..], b"w/new\nline", b"w/\x1b[31m", b"w/ "]
-        );
-        for attempt in &run.attempts {
-            let resolved = attempt.target.resolved.as_ref().expect("a path");
-            assert!(resolved.starts_with(&run.top));
-            assert!(
-                resolved
-                    .as_os_str()
-                    .as_bytes()
-                    .ends_with(&attempt.target.raw)
-            );
-        }
-    }
-}
-
-/// A subject: paths of the greatest length that the kernel takes, and of one byte more.
-pub(crate) fn make_long_paths() -> io::Result<()> {
-    for length in [300, 4095, 4096, 9000] {
-        let mut path = "./".repeat(5000)[..length - 5].to_owned();
-        if path.ends_with('.') {
-            path.replace_range(path.len() - 1.., "/");
-        }
-        path.push_str(&format!("n{length:04}"));
-        assert_eq!(path.len(), length);
-        let path = CString::new(path).expect("no NUL");
-        say(
-            &length.to_string(),
-            call(
-                libc::SYS_mkdirat,
-                &mut [Arg::N(libc::AT_FDCWD.into()), Arg::S(&path), Arg::N(0o755)],
-            ),
-        );
-    }
-    Ok(())
-}
-
-/// A subject: goes so deep that no absolute name is short enough, and writes there.
-pub(crate) fn go_deep() -> io::Result<()> {
-    let name = "d".repeat(200);
-    let top = std::env::temp_dir();
-    std::env::set_current_dir(top)?;
-    for _ in 0..25 {
-        if fs::create_dir(&name).is_err() {
-            break;
-        }
-        std::env::set_current_dir(&name)?;
-    }
-    say("deep", fs::write("bottom", "x"));
-    Ok(())
-}
-
-fn long_paths_are_seen_to_their_end() {
-    for pass in [Pass::Denied, Pass::Contained] {
-        let stage = Stage::new(pass);
-        let run = stage.subject("long-paths", &[]);
-        assert_eq!(run.termination, Termination::Exited(0), "{}", run.err());
-        let (outcome, answer) = if pass == Pass::Denied {
-            (Outcome::Denied, "EROFS")
-        } else {
-            (Outcome::Allowed, "done")
-        };
-        for length in ["0300", "4095"] {
-            run.expect(
-                Effect::Create,
-                Place::Worktree,
-                outcome,
-                &format!("/n{length}"),
-            );
-            assert!(
-                run.said(length.trim_start_matches('0')).starts_with(answer),
-                "{}",
-                run.out()
-            );
-        }
-        for length in ["4096", "9000"] {
-            assert!(
-                run.said(length).starts_with("ENAMETOOLONG"),
-                "{}",
-                run.out()
-            );
-            assert!(run.on(&format!("/n{length}")).is_empty());
-        }
-        assert!(!run.gaps.contains(&Gap::UndecodableEvent));
-        let run = stage.subject("deep-folder", &[]);
-        // No absolute name leads there, so where it is cannot be told: refused, and said.
-        assert!(run.said("deep").starts_with("EPERM"), "{}", run.out());
-        assert!(run.gaps.contains(&Gap::UndecodableEvent), "{}", run.list());
-    }
-}
-
-/// A subject: `count` attempts, each on a name of its own.
-pub(crate) fn make_many(count: i32) -> io::Result<()> {
-    for n in 0..count {
-        let _ = fs::create_dir(format!("n{n}"));
-    }
-    Ok(())
-}
-
-fn attempts_beyond_what_is_kept_are_counted() {
-    let stage = Stage::new(Pass::Denied);
-    let run = stage.subject("many", &["20500".as_ref()]);
-    assert_eq!(run.termination, Termination::Exited(0));
-    assert_eq!(run.count(Effect::Create), 20_500);
-    assert!(run.gaps.contains(&Gap::AttemptsDropped), "{:?}", run.gaps);
-    assert!(
-        run.attempts
-            .iter()
-            .all(|a| a.place == Place::Worktree && a.outcome == Outcome::Denied)
-    );
-    assert!(run.attempts.len() < 20_500);
-}
-
-fn equal_attempts_are_counted_together() {
-    let stage = Stage::new(Pass::Denied);
-    let run =
-        stage.sh("i=0; while [ $i -lt 2000 ]; do echo x 2>/dev/null > w/file; i=$((i+1)); done");
-    let found = run.expect(Effect::Truncate, Place::Worktree, Outcome::Denied, "w/file");
-    assert_eq!(found.count, 2000);
-    assert!(!run.gaps.contains(&Gap::AttemptsDropped));
-}
-
-fn the_program_that_tried_is_named() {
-    let stage = Stage::new(Pass::Denied);
-    let run = stage.sh("mkdir one; touch w/file; echo x > two");
-    let by = |end: &str| run.on(end)[0].program.to_string_lossy().into_owned();
-    assert_eq!(by("/one"), program_behind("mkdir"));
-    assert_eq!(by("w/file"), program_behind("touch"));
-    assert_eq!(by("/two"), program_behind("sh"));
-}
-
-/// The last name of what a command's name leads to: `dash` for `sh` on some hosts.
-fn program_behind(name: &str) -> String {
-    let folders = ["/usr/local/bin", "/usr/bin", "/bin"];
-    let real = folders
-        .iter()
-        .find_map(|folder| fs::canonicalize(Path::new(folder).join(name)).ok());
-    let name = real.and_then(|r| r.file_name().map(OsStr::to_owned));
-    name.expect("the command is there")
-        .to_string_lossy()
-        .into_owned()
-}
-
 fn here_documents_and_sorting_stay_in_scratch() {
     for pass in [Pass::Denied, Pass::Contained] {
         let stage = Stage::new(pass);
@@ -632,151 +460,6 @@ fn effects_of_the_contained_pass_are_in_the_clone_and_nowhere_else() {
         run.expect(effect, Place::Worktree, Outcome::Allowed, end);
     }
     assert!(run.residue.is_empty());
-}
-
-/// A subject: makes a file without a name and then gives it one, in `w` and in `elsewhere`.
-pub(crate) fn name_a_nameless_file(elsewhere: &Path) -> io::Result<()> {
-    let cwd = || Arg::N(libc::AT_FDCWD.into());
-    let make = |folder: &Path| {
-        fs::OpenOptions::new()
-            .write(true)
-            .custom_flags(libc::O_TMPFILE)
-            .open(folder)
-    };
-    let name = |file: &File, to: &Path| {
-        let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())).expect("no NUL");
-        let to = CString::new(to.as_os_str().as_bytes()).expect("no NUL");
-        let follow = Arg::N(libc::AT_SYMLINK_FOLLOW.into());
-        call(
-            libc::SYS_linkat,
-            &mut [cwd(), Arg::S(&from), cwd(), Arg::S(&to), follow],
-        )
-    };
-    let mut file = make(Path::new("w"))?;
-    file.write_all(b"nameless\n")?;
-    say("outside", name(&file, &elsewhere.join("planted")));
-    say("inside", name(&file, Path::new("w/named")));
-    say("made-outside", make(elsewhere));
-    Ok(())
-}
-
-fn a_nameless_file_gets_a_name_only_in_the_clone() {
-    let stage = Stage::new(Pass::Contained);
-    let run = stage.subject("nameless", &[stage.outside().as_ref()]);
-    assert_eq!(run.said("inside"), "done", "{}", run.list());
-    assert!(run.said("outside").starts_with("EROFS"));
-    assert!(run.said("made-outside").starts_with("EROFS"));
-    let text = fs::read(stage.in_clone("w/named")).expect("read");
-    assert_eq!(text, b"nameless\n");
-    let links: Vec<_> = run
-        .attempts
-        .iter()
-        .filter(|a| a.effect == Effect::Link)
-        .map(|a| (a.place, a.outcome))
-        .collect();
-    assert_eq!(
-        links,
-        [
-            (Place::Outside, Outcome::Denied),
-            (Place::Worktree, Outcome::Allowed)
-        ]
-    );
-}
-
-fn a_temp_folder_that_was_there_is_outside_even_when_it_is_touched_only() {
-    let theirs = tempfile::Builder::new()
-        .prefix("sandbox-test-")
-        .tempdir_in("/tmp")
-        .expect("a folder");
-    let stage = Stage::new(Pass::Contained);
-    let path = theirs.path().display();
-    let run = stage.sh(&format!(
-        "chmod 700 {path}; touch {path}; rmdir {path}; rm -rf /tmp/calibrun-test-none"
-    ));
-    assert!(theirs.path().is_dir());
-    for effect in [Effect::Mode, Effect::Times, Effect::Remove] {
-        let found = run
-            .attempts
-            .iter()
-            .find(|a| a.effect == effect && a.outcome == Outcome::Denied);
-        assert_eq!(
-            found.map(|a| a.place),
-            Some(Place::Outside),
-            "{}",
-            run.list()
-        );
-    }
-}
-
-fn a_private_home_takes_what_the_real_one_keeps() {
-    let stage = Stage::new(Pass::Contained);
-    fs::create_dir(stage.home().join("folder")).expect("mkdir");
-    fs::write(stage.home().join("folder/old"), "old\n").expect("write");
-    let run = stage.sh(
-        "echo more >> \"$HOME/.profile\"; cat \"$HOME/.profile\"; echo x > \"$HOME/new\"; \
-         chmod 600 \"$HOME/folder/old\"; rm -r \"$HOME/folder\"; ls -A \"$HOME\"",
-    );
-    assert_eq!(run.termination, Termination::Exited(0), "{}", run.err());
-    assert_eq!(run.out(), "umask 022\nmore\n.profile\nnew\n");
-    for (effect, end) in [
-        (Effect::WriteOpen, "home/.profile"),
-        (Effect::Create, "home/new"),
-        (Effect::Mode, "folder/old"),
-        (Effect::Remove, "folder/old"),
-        (Effect::Remove, "home/folder"),
-    ] {
-        run.expect(effect, Place::Home, Outcome::Allowed, end);
-    }
-    assert_eq!(run.attempts.len(), 5, "{}", run.list());
-    let left = [".profile", "folder", "new"].map(|name| stage.home().join(name));
-    assert_eq!(run.residue, left);
-    // The next run begins with the real one again; and a pass that denies has none of its own.
-    let run = stage.sh("ls -A \"$HOME\"");
-    assert_eq!(run.out(), ".profile\nfolder\n");
-    let run = Stage::new(Pass::Denied).sh("echo x > \"$HOME/new\"");
-    run.expect(Effect::Create, Place::Home, Outcome::Denied, "home/new");
-    assert!(!run.layers.home_overlay);
-}
-
-fn a_home_that_is_a_temp_folder_hides_no_scratch() {
-    let mut stage = Stage::new(Pass::Contained);
-    stage.other_home = Some("/tmp".into());
-    let run = stage.sh("echo x > \"$TMPDIR/x\" && cat \"$HOME\"/calibrun-*/x");
-    assert_eq!(run.out(), "x\n", "{}", run.list());
-    assert_eq!(run.attempts.len(), 1, "{}", run.list());
-    run.expect(Effect::Create, Place::Scratch, Outcome::Allowed, "/x");
-    assert_eq!(run.residue, [run.tmpdir.join("x")]);
-}
-
-fn what_other_programs_keep_in_a_temp_folder_is_not_shown() {
-    let theirs = tempfile::Builder::new()
-        .prefix("hsperfdata_sandbox-test-")
-        .tempdir_in("/tmp")
-        .expect("a folder");
-    fs::write(theirs.path().join("1"), "x").expect("write");
-    let name = theirs.path().display().to_string();
-    for pass in [Pass::Denied, Pass::Contained] {
-        let stage = Stage::new(pass);
-        let run = stage.sh(&format!("ls -d {name}; rm -rf {name}; rm -f {name}/1"));
-        assert_eq!(run.out(), "", "{}", run.list());
-        assert!(!run.attempts.is_empty());
-        for attempt in &run.attempts {
-            assert_eq!(attempt.outcome, Outcome::NoOp, "{}", run.list());
-            assert!(attempt.marks.contains(&Mark::AbsentHere), "{}", run.list());
-        }
-        assert!(run.residue.is_empty(), "{:?}", run.residue);
-        // One of that name that the arm makes is its own.
-        let run = stage.sh(&format!(
-            "mkdir {name} && echo own > {name}/1 && cat {name}/1"
-        ));
-        assert_eq!(run.out(), "own\n", "{}", run.list());
-        assert!(
-            run.attempts.iter().all(|a| a.place == Place::Scratch),
-            "{}",
-            run.list()
-        );
-        assert_eq!(fs::read(theirs.path().join("1")).expect("read"), b"x");
-    }
 }
 
 fn git_runs_in_a_clone() {

@@ -100,7 +100,7 @@ pub(crate) fn swap_while_changing_modes(one: &Path, two: &Path, times: i32) -> i
     Ok(())
 }
 
-const TIMES: u64 = 1500;
+const TIMES: u64 = 600;
 
 fn a_path_that_is_swapped_opens_nothing_outside() {
     for pass in [Pass::Denied, Pass::Contained] {

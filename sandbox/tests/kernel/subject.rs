@@ -5,7 +5,9 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::{doors, ending, files, launching, network, operations, processes, races};
+use crate::{
+    doors, ending, files, launching, network, operations, processes, races, records, views,
+};
 
 /// First argument of a subject; the second is its name.
 pub(crate) const ROLE: &str = "__subject";
@@ -35,12 +37,12 @@ pub(crate) fn play(name: &str, args: &[OsString]) -> ExitCode {
         "stop-itself" => ending::stop_itself(),
         "rename" => std::fs::rename(path(0), path(1)),
         "create" => std::fs::File::create_new(path(0)).map(drop),
-        "names" => files::make_odd_names(path(0)),
-        "nameless" => files::name_a_nameless_file(path(0)),
+        "names" => records::make_odd_names(path(0)),
+        "nameless" => views::name_a_nameless_file(path(0)),
         "memory-file" => files::use_a_memory_file(),
-        "many" => files::make_many(number(0)),
-        "deep-folder" => files::go_deep(),
-        "long-paths" => files::make_long_paths(),
+        "many" => records::make_many(number(0)),
+        "deep-folder" => records::go_deep(),
+        "long-paths" => records::make_long_paths(),
         "pointers" => doors::pass_bad_pointers(),
         "doors" => doors::try_doors(path(0)),
         "filters" => doors::stack_filters(path(0)),
