@@ -15,7 +15,7 @@ use crate::plan::{Plan, PlannedArm, entry_folders, needed_files};
 use crate::record::{ArmRecord, Controls, Observed, PassRecord, Record, UndoOutcome};
 use crate::workspace::{
     FieldRepo, Manifest, Options, PathState, Stage, Tree, UndoReport, Workspace, WorkspaceError,
-    diff, index_kept, undo, untouched,
+    aftermath, read_index,
 };
 
 /// What a caller decides about a probe.
@@ -309,24 +309,23 @@ impl Session<'_> {
         arm: &PlannedArm,
         tree: &Tree,
     ) -> Result<(PassRecord, Manifest), ProbeError> {
-        let index = tree.root.join(".git/index");
-        let before = fs::read(&index).ok();
+        let before = read_index(tree);
         let run = self.execute(arm, tree, Pass::Contained)?;
-        let after = tree
-            .baseline
-            .retake(&tree.root, &opened_for_writing(&run))?;
-        let changes = diff(&tree.baseline, &after, &tree.states);
-        let kept = before
-            .zip(fs::read(&index).ok())
-            .map(|(before, after)| index_kept(&before, &after, &tree.root));
-        let mut record = record(run, Pass::Contained, tree, changes);
-        record.index_kept = kept;
-        record.undo = Some(if untouched(&tree.baseline, &after) {
-            UndoOutcome::Untouched
-        } else {
-            undone(undo(tree, &tree.baseline, &after)?)
-        });
-        Ok((record, after))
+        let written = opened_for_writing(&run);
+        let found = aftermath(tree, before, written, self.settings.interrupted).map_err(
+            |error| match error {
+                WorkspaceError::Interrupted => ProbeError::Run {
+                    arm: arm.name.name(),
+                    pass: Pass::Contained,
+                    source: RunError::Interrupted,
+                },
+                error => ProbeError::Workspace(error),
+            },
+        )?;
+        let mut record = record(run, Pass::Contained, tree, found.changes);
+        record.index_kept = found.index_kept;
+        record.undo = Some(found.undo.map_or(UndoOutcome::Untouched, undone));
+        Ok((record, found.after))
     }
 
     fn execute(&mut self, arm: &PlannedArm, tree: &Tree, pass: Pass) -> Result<Run, ProbeError> {
