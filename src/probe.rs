@@ -16,8 +16,7 @@ use calibrun_sandbox::{
 use crate::plan::{Plan, PlannedArm, entry_folders, needed_files};
 use crate::record::{ArmRecord, Controls, PassRecord, Record, UndoOutcome};
 use crate::workspace::{
-    FieldRepo, Manifest, Options, Stage, Tree, UndoReport, Workspace, WorkspaceError, diff, undo,
-    untouched,
+    FieldRepo, Manifest, Options, Stage, Tree, UndoReport, Workspace, WorkspaceError, aftermath,
 };
 use annotate::opened_for_writing;
 use indexes::Indexes;
@@ -321,19 +320,28 @@ impl Session<'_> {
     ) -> Result<(PassRecord, Manifest), ProbeError> {
         let indexes = Indexes::read(tree);
         let run = self.execute(arm, tree, Pass::Contained)?;
-        let after = tree
-            .baseline
-            .retake(&tree.root, &opened_for_writing(&run))?;
-        let changes = diff(&tree.baseline, &after, &tree.states);
+        // Before the undo, which changes the tree.
         let kept = indexes.kept_in(tree, &Indexes::read(tree));
-        let mut record = record(run, Pass::Contained, tree, &self.settings.home, changes);
+        let found = aftermath(tree, opened_for_writing(&run), self.settings.interrupted).map_err(
+            |error| match error {
+                WorkspaceError::Interrupted => ProbeError::Run {
+                    arm: arm.name.name(),
+                    pass: Pass::Contained,
+                    source: RunError::Interrupted,
+                },
+                error => ProbeError::Workspace(error),
+            },
+        )?;
+        let mut record = record(
+            run,
+            Pass::Contained,
+            tree,
+            &self.settings.home,
+            found.changes,
+        );
         record.index_kept = kept;
-        record.undo = Some(if untouched(&tree.baseline, &after) {
-            UndoOutcome::Untouched
-        } else {
-            undone(undo(tree, &tree.baseline, &after)?)
-        });
-        Ok((record, after))
+        record.undo = Some(found.undo.map_or(UndoOutcome::Untouched, undone));
+        Ok((record, found.after))
     }
 
     fn execute(&mut self, arm: &PlannedArm, tree: &Tree, pass: Pass) -> Result<Run, ProbeError> {

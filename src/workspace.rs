@@ -7,9 +7,12 @@
 //!
 //! The field repo is only ever read. Nothing that lies in it (hooks, filters, aliases) is executed.
 
+mod aftermath;
+mod beneath;
 mod canary;
 mod carry;
 mod clone;
+mod config;
 mod content;
 mod copies;
 mod equality;
@@ -18,14 +21,17 @@ mod field;
 mod gitstate;
 mod index;
 mod manifest;
+mod objects;
 mod reach;
 mod refresh;
+mod removal;
 mod seed;
 mod state;
 mod survey;
 mod temp;
 mod undo;
 
+pub use aftermath::{Aftermath, aftermath, read_index};
 pub use canary::PREFIX as CANARY_PREFIX;
 pub use clone::DEAD_ADDRESS;
 pub use copies::{Options, Stage, Tree, Workspace};

@@ -1,11 +1,10 @@
 //! The index of every git folder of a tree, before a contained pass and after it.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use crate::workspace::{Tree, index_kept};
+use crate::workspace::{Tree, index_kept, read_index};
 
 /// The bytes of each index, by git folder relative to the top; `None` where there is none.
 ///
@@ -16,11 +15,9 @@ impl Indexes {
     /// Reads them all.
     pub(super) fn read(tree: &Tree) -> Indexes {
         let read = |dir: &PathBuf| {
-            let path = tree.root.join(dir).join("index");
-            let bytes = match path.symlink_metadata() {
-                // A link or a FIFO in its place is no index, whatever is on its other end.
-                Ok(meta) if meta.is_file() => Some(fs::read(path).ok()?),
-                Ok(_) => return None,
+            // A link or a FIFO in its place is no index, whatever is on its other end.
+            let bytes = match read_index(&tree.root, &dir.join("index")) {
+                Ok(bytes) => Some(bytes),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => None,
                 Err(_) => return None,
             };
@@ -46,6 +43,7 @@ impl Indexes {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::symlink;
     use std::path::Path;
     use std::process::Command;
@@ -91,7 +89,7 @@ mod tests {
             temp_root: root.into(),
             canaries: Vec::new(),
             states: Arc::new(States::default()),
-            baseline: Manifest::take(root, &git_dirs).unwrap(),
+            baseline: Arc::new(Manifest::take(root, &git_dirs).unwrap()),
             git_dirs,
         }
     }

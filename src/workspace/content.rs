@@ -61,7 +61,11 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// Beside what the system says: a file whose size changes while it is read, since the name of
 /// a blob begins with its size.
 pub(crate) fn digests(path: &Path) -> io::Result<Digests> {
-    let mut file = open(path)?;
+    digests_of(open(path)?)
+}
+
+/// The same of a file that is open at its begin.
+pub(crate) fn digests_of(mut file: File) -> io::Result<Digests> {
     let size = file.metadata()?.len();
     let mut sha256 = Sha256::new();
     let mut blob = Sha1::new();

@@ -75,7 +75,7 @@ pub struct Workspace {
     index_mtime: Moment,
     notes: Notes,
     trees: u32,
-    first: Option<Manifest>,
+    first: Option<Arc<Manifest>>,
 }
 
 /// One copy for passes to run on.
@@ -98,7 +98,7 @@ pub struct Tree {
     /// What each path was to git before any arm ran.
     pub states: Arc<States>,
     /// Everything in the tree before any arm ran.
-    pub baseline: Manifest,
+    pub baseline: Arc<Manifest>,
 }
 
 impl Workspace {
@@ -220,7 +220,8 @@ impl Workspace {
         })
     }
 
-    /// What could not be carried over, one line each; any of them leaves claims unsettled.
+    /// What could not be carried over, or not be read in a copy, one line each; any of them leaves
+    /// claims unsettled. Complete once the last tree was made.
     pub fn not_carried(&self) -> &[String] {
         &self.notes.not_carried
     }
@@ -318,7 +319,7 @@ impl Workspace {
     }
 
     fn tree(
-        &self,
+        &mut self,
         parent: PathBuf,
         root: PathBuf,
         canaries: Vec<PathBuf>,
@@ -337,6 +338,11 @@ impl Workspace {
             write_index(&root.join(dir), index.into_bytes(), self.index_mtime)?;
         }
         let baseline = Manifest::take(&root, &self.git_dirs)?;
+        for line in baseline.gaps() {
+            if !self.notes.not_carried.contains(&line) {
+                self.notes.not_carried.push(line);
+            }
+        }
         Ok(Tree {
             root,
             parent,
@@ -346,7 +352,7 @@ impl Workspace {
             temp_root: self.root.path().to_path_buf(),
             states: Arc::new(self.states.with_canaries(&canaries)),
             canaries,
-            baseline,
+            baseline: Arc::new(baseline),
         })
     }
 }
@@ -563,6 +569,7 @@ fn same_copy(first: &Manifest, second: &Manifest) -> Result<(), WorkspaceError> 
                 .is_some_and(|dir| manifest.git_dirs().iter().any(|d| d == dir));
         let mut entry = entry.clone();
         entry.inode = 0;
+        entry.born = None;
         entry.ctime = (0, 0);
         if entry.kind == FileKind::Folder {
             entry.size = 0;
@@ -588,7 +595,10 @@ fn same_copy(first: &Manifest, second: &Manifest) -> Result<(), WorkspaceError> 
     }
     for (dir, old) in &first.git {
         if second.git.get(dir).is_none_or(|new| {
-            new.index != old.index || new.refs != old.refs || new.config != old.config
+            new.index != old.index
+                || new.refs != old.refs
+                || new.config != old.config
+                || new.gaps != old.gaps
         }) {
             return differs(dir, "what the git folder means");
         }

@@ -1,8 +1,8 @@
 //! Two manifests of one tree beside each other: every difference, and the two equalities.
 //!
 //! *Untouched* means every field of every path. *Restored* means what git can be asked to keep:
-//! in the work tree kind, bytes, link target, executable bit, extended attributes, flags and
-//! owner; in a git folder its meaning, where objects and reflogs may have grown.
+//! in the work tree kind, bytes, link target, permission bits, extended attributes, flags and
+//! owner (what no history keeps is told apart); in a git folder its meaning, where objects and reflogs may have grown.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -66,6 +66,8 @@ pub enum Difference {
     Content,
     /// The executable bit of a file.
     Executable,
+    /// Permission bits that git does not keep.
+    Mode,
     /// Owner or group.
     Owner,
     /// Extended attributes.
@@ -93,6 +95,7 @@ impl std::fmt::Display for Difference {
             Difference::Removed => "removed",
             Difference::Content => "other content",
             Difference::Executable => "other executable bit",
+            Difference::Mode => "other permission bits",
             Difference::Owner => "other owner",
             Difference::Xattr => "other extended attributes",
             Difference::Flags => "other inode flags",
@@ -137,11 +140,11 @@ pub fn restored(before: &Manifest, after: &Manifest) -> Vec<Residue> {
                         ChangeKind::Executable if old.kind == FileKind::File => {
                             note(Difference::Executable)
                         }
+                        ChangeKind::Mode => note(Difference::Mode),
                         ChangeKind::Owner => note(Difference::Owner),
                         ChangeKind::Xattr => note(Difference::Xattr),
                         ChangeKind::Flags => note(Difference::Flags),
                         ChangeKind::Executable
-                        | ChangeKind::Mode
                         | ChangeKind::Times
                         | ChangeKind::Inode
                         | ChangeKind::Created
@@ -198,12 +201,19 @@ pub(super) fn compare(old: &Entry, new: &Entry) -> Vec<ChangeKind> {
     }
     note((old.uid, old.gid) != (new.uid, new.gid), ChangeKind::Owner);
     note(old.xattrs != new.xattrs, ChangeKind::Xattr);
-    note(old.flags != new.flags, ChangeKind::Flags);
+    // Another kind may have none at all, which its being another says already.
+    note(
+        old.kind == new.kind && old.flags != new.flags,
+        ChangeKind::Flags,
+    );
     note(
         (old.mtime, old.ctime) != (new.mtime, new.ctime),
         ChangeKind::Times,
     );
-    note(old.inode != new.inode, ChangeKind::Inode);
+    note(
+        (old.inode, old.born) != (new.inode, new.born),
+        ChangeKind::Inode,
+    );
     kinds
 }
 
@@ -214,6 +224,12 @@ fn means_more_than_bytes(inner: &Path, old: Option<&Entry>, new: Option<&Entry>)
         return true;
     };
     let single = parts.next().is_none();
+    let all = |kinds: &[FileKind]| {
+        [old, new]
+            .into_iter()
+            .flatten()
+            .all(|entry| kinds.contains(&entry.kind))
+    };
     match first.as_bytes() {
         b"objects" => {
             let name = inner.file_name().map(OsStr::as_bytes).unwrap_or_default();
@@ -221,40 +237,20 @@ fn means_more_than_bytes(inner: &Path, old: Option<&Entry>, new: Option<&Entry>)
                 || name.ends_with(b".pack")
                 || name.ends_with(b".idx");
             // Packing may take object files away; it never changes the bytes of one.
-            !(object
-                && old
-                    .zip(new)
-                    .is_some_and(|(old, new)| old.sha256 != new.sha256))
+            all(&[FileKind::File, FileKind::Folder])
+                && !(object
+                    && old
+                        .zip(new)
+                        .is_some_and(|(old, new)| old.sha256 != new.sha256))
         }
-        // Git's scratch for the message of the last commit, which the commit itself holds.
-        b"COMMIT_EDITMSG" => {
-            single
-                && [old, new]
-                    .into_iter()
-                    .flatten()
-                    .all(|e| e.kind == FileKind::File)
+        // The first is git's scratch for the message of the last commit, which the commit itself holds.
+        b"COMMIT_EDITMSG" | b"packed-refs" | b"index" | b"config" | b"config.worktree" => {
+            single && all(&[FileKind::File])
         }
         // Derived from the refs for dumb servers; git writes it when it packs.
-        b"info" if inner == Path::new("info/refs") => true,
-        b"refs" | b"logs" => [old, new]
-            .into_iter()
-            .flatten()
-            .all(|e| matches!(e.kind, FileKind::File | FileKind::Folder)),
-        b"packed-refs" | b"index" | b"config" | b"config.worktree" => {
-            single
-                && [old, new]
-                    .into_iter()
-                    .flatten()
-                    .all(|e| e.kind == FileKind::File)
-        }
-        _ => {
-            single
-                && is_pseudo_ref(first)
-                && [old, new]
-                    .into_iter()
-                    .flatten()
-                    .all(|e| e.kind != FileKind::Folder)
-        }
+        b"info" if inner == Path::new("info/refs") => all(&[FileKind::File]),
+        b"refs" | b"logs" => all(&[FileKind::File, FileKind::Folder]),
+        _ => single && is_pseudo_ref(first) && all(&[FileKind::File, FileKind::Symlink]),
     }
 }
 
@@ -290,8 +286,26 @@ fn compare_git(dir: &Path, old: &GitState, new: &GitState, found: &mut BTreeSet<
             note(file, Difference::Config);
         }
     }
-    if !old.objects.is_subset(&new.objects) {
-        note(Path::new("objects"), Difference::Objects);
+    for (name, what) in new.gaps.keys().map(|name| (name, meant_by(name))) {
+        // What was a gap before was said before: nobody knows what was there.
+        if !old.gaps.contains_key(name) {
+            note(name, what);
+        }
+    }
+    let objects = Path::new("objects");
+    if !old.gaps.contains_key(objects) && !old.objects.is_subset(&new.objects) {
+        note(objects, Difference::Objects);
+    }
+}
+
+/// What a file of a git folder holds that is read for its meaning.
+fn meant_by(name: &Path) -> Difference {
+    match name.iter().next().map(OsStr::as_bytes) {
+        Some(b"objects") => Difference::Objects,
+        Some(b"logs") => Difference::Reflog,
+        Some(b"index") => Difference::Index,
+        Some(b"config" | b"config.worktree") => Difference::Config,
+        Some(_) | None => Difference::Ref,
     }
 }
 
@@ -310,6 +324,7 @@ mod tests {
             mtime: (10, 0),
             ctime: (10, 0),
             inode: 7,
+            born: Some((5, 0)),
             links: 1,
             device: 0,
             target: None,
@@ -324,7 +339,7 @@ mod tests {
     #[test]
     fn each_field_has_its_kind_of_change() {
         type Row<'a> = (&'a str, &'a dyn Fn(&mut Entry), &'a [ChangeKind]);
-        let rows: [Row<'_>; 16] = [
+        let rows: [Row<'_>; 18] = [
             ("nothing", &|_| {}, &[]),
             (
                 "bytes",
@@ -332,6 +347,11 @@ mod tests {
                 &[ChangeKind::Content],
             ),
             ("kind", &|e| e.kind = FileKind::Fifo, &[ChangeKind::Content]),
+            (
+                "kind without flags",
+                &|e| (e.kind, e.flags) = (FileKind::Fifo, None),
+                &[ChangeKind::Content],
+            ),
             ("device", &|e| e.device = 5, &[ChangeKind::Content]),
             (
                 "target",
@@ -357,6 +377,11 @@ mod tests {
             ("mtime", &|e| e.mtime = (10, 1), &[ChangeKind::Times]),
             ("ctime", &|e| e.ctime = (11, 0), &[ChangeKind::Times]),
             ("inode", &|e| e.inode = 8, &[ChangeKind::Inode]),
+            (
+                "the same number again",
+                &|e| e.born = Some((6, 0)),
+                &[ChangeKind::Inode],
+            ),
         ];
         for (name, act, expected) in rows {
             let mut new = file();
@@ -388,10 +413,20 @@ mod tests {
             kind: FileKind::Symlink,
             ..file()
         };
+        let fifo = Entry {
+            kind: FileKind::Fifo,
+            ..file()
+        };
         let object = format!("objects/ab/{}", "c".repeat(38));
         let rows = [
             ("config", Some(&entry), Some(&changed), true),
             ("config", Some(&entry), Some(&link), false),
+            ("index", Some(&entry), Some(&fifo), false),
+            ("packed-refs", None, Some(&fifo), false),
+            ("X_HEAD", None, Some(&fifo), false),
+            ("refs/heads/a", None, Some(&fifo), false),
+            (object.as_str(), None, Some(&fifo), false),
+            ("objects/ab", None, Some(&link), false),
             ("index", Some(&entry), None, true),
             ("refs/heads/a", None, Some(&entry), true),
             ("refs/heads", Some(&entry), Some(&link), false),

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A failure of calibrun's own, or a repo that it cannot reproduce; never a judgement of a subject.
 #[derive(Debug, thiserror::Error)]
@@ -154,14 +155,6 @@ pub enum WorkspaceError {
         /// As libgit2 said it.
         source: git2::Error,
     },
-    /// The objects of a git folder could not be listed or read.
-    #[error("cannot read the objects in {}", path.display())]
-    Objects {
-        /// Which objects folder.
-        path: PathBuf,
-        /// As libgit2 said it.
-        source: git2::Error,
-    },
     /// Commits, refs or reflogs of the canaries could not be written into a copy.
     #[error("cannot plant canary refs in {}", path.display())]
     CanaryRefs {
@@ -170,6 +163,25 @@ pub enum WorkspaceError {
         /// As libgit2 said it.
         source: git2::Error,
     },
+    /// The thread that looks at a tree after a run could not be started.
+    #[error("cannot start looking at {}", path.display())]
+    Look {
+        /// The tree.
+        path: PathBuf,
+        /// As the system said it.
+        source: io::Error,
+    },
+    /// Looking at a tree after a run did not come to an end.
+    #[error("looking at {} took more than {} seconds", path.display(), limit.as_secs())]
+    Endless {
+        /// The tree.
+        path: PathBuf,
+        /// How long was waited.
+        limit: Duration,
+    },
+    /// The user asked for the end.
+    #[error("interrupted")]
+    Interrupted,
     /// HEAD, the index or the refs of the repo changed while it was copied.
     #[error("{} changed while the repo was being copied; try again when nothing else works on it", path.display())]
     ChangedMeanwhile {

@@ -1,18 +1,32 @@
 //! What a git folder means: refs, reflogs, index entries, config values, and which objects it has.
 //!
 //! Two git folders may hold the same in different files (packed or loose); this is what the
-//! second equality, *restored*, compares. Everything is read tolerantly, since a subject wrote it.
+//! second equality, *restored*, compares. A subject may have put anything there: everything is
+//! read through a descriptor of the tree, from regular files of bounded size, and what cannot be
+//! read so is a gap, never the same as nothing.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use git2::{Config, Odb, Oid};
+use calibrun_sandbox::FileKind;
+use git2::Oid;
 
+use super::beneath::Beneath;
+use super::config::ConfigMeaning;
 use super::index::IndexFile;
-use super::{WorkspaceError, content};
+use super::manifest::Entry;
+use super::objects::ObjectStore;
+
+/// Bytes of a loose ref or of a file like HEAD; git writes 41 or the name of another ref.
+const REF_LIMIT: u64 = 4 << 10;
+/// Bytes of a config file.
+const CONFIG_LIMIT: u64 = 16 << 20;
+/// Bytes of everything else that is read of one git folder, together: logs, packed refs, index.
+const WHOLE_LIMIT: u64 = 512 << 20;
 
 /// One index entry without its stat data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,10 +44,7 @@ pub(crate) enum IndexMeaning {
     Opaque(Vec<u8>),
 }
 
-/// Name and value of a config line; a name alone means true.
-pub(crate) type Setting = (Vec<u8>, Option<Vec<u8>>);
-
-/// The meaning of one git folder.
+/// The meaning of one git folder. Paths are relative to it.
 #[derive(Clone, Debug)]
 pub(crate) struct GitState {
     /// HEAD and its like, and everything below `refs`: name to content (an oid, or `ref: name`).
@@ -41,10 +52,23 @@ pub(crate) struct GitState {
     /// Files below `logs`, with their bytes; the log of `refs/stash` holds the stashes.
     pub(crate) reflogs: BTreeMap<PathBuf, Vec<u8>>,
     pub(crate) index: IndexMeaning,
-    /// Config file to its values in order, or `None` when libgit2 cannot read it.
-    pub(crate) config: BTreeMap<PathBuf, Option<Vec<Setting>>>,
+    /// What each config file says.
+    pub(crate) config: BTreeMap<PathBuf, ConfigMeaning>,
     /// Names of all objects that can be read.
     pub(crate) objects: Arc<HashSet<Oid>>,
+    /// What could not be read, and why; it may mean anything.
+    pub(crate) gaps: BTreeMap<PathBuf, String>,
+}
+
+/// A git folder to be read.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    /// The tree.
+    pub(crate) tree: &'a Beneath,
+    /// Everything in the tree, as a walk that follows no link found it.
+    pub(crate) entries: &'a BTreeMap<PathBuf, Entry>,
+    /// The git folder, relative to the tree.
+    pub(crate) dir: &'a Path,
 }
 
 /// Whether a file directly in a git folder is a ref like HEAD.
@@ -54,55 +78,46 @@ pub(crate) fn is_pseudo_ref(name: &OsStr) -> bool {
     upper && (bytes.ends_with(b"HEAD") || bytes == b"AUTO_MERGE")
 }
 
+/// Whether a name in the packed refs is one that git would write there; the others could lead anywhere.
+pub(crate) fn is_packed_name(name: &Path) -> bool {
+    name.starts_with("refs") && name.components().all(|c| matches!(c, Component::Normal(_)))
+}
+
 impl GitState {
-    /// Reads the git folder `git_dir`.
+    /// Reads a git folder.
     ///
     /// `earlier` is the state of the same folder before; `objects_kept` says that no file of its
     /// objects was changed or removed since, so that what could be read still can.
     pub(crate) fn read(
-        git_dir: &Path,
+        source: Source<'_>,
         earlier: Option<&GitState>,
         objects_kept: bool,
-    ) -> Result<GitState, WorkspaceError> {
-        let mut refs = packed_refs(git_dir);
-        let mut reflogs = BTreeMap::new();
-        for entry in walkdir::WalkDir::new(git_dir.join("refs"))
-            .into_iter()
-            .flatten()
-        {
-            read_ref(git_dir, entry.path(), &mut refs);
-        }
-        for entry in std::fs::read_dir(git_dir).into_iter().flatten().flatten() {
-            if is_pseudo_ref(&entry.file_name()) {
-                read_ref(git_dir, &entry.path(), &mut refs);
+    ) -> GitState {
+        let mut reading = Reading {
+            source,
+            left: WHOLE_LIMIT,
+            gaps: BTreeMap::new(),
+        };
+        let mut refs = reading.packed_refs();
+        reading.loose_refs(&mut refs);
+        let reflogs = reading.reflogs();
+        let index = reading.index();
+        let config = reading.config();
+        let objects = match read_objects(source, earlier, objects_kept) {
+            Ok(objects) => objects,
+            Err(why) => {
+                reading.gaps.insert(PathBuf::from("objects"), why);
+                Arc::default()
             }
-        }
-        for entry in walkdir::WalkDir::new(git_dir.join("logs"))
-            .into_iter()
-            .flatten()
-        {
-            if entry.file_type().is_file()
-                && let (Ok(bytes), Ok(name)) = (
-                    content::read(entry.path()),
-                    entry.path().strip_prefix(git_dir),
-                )
-            {
-                reflogs.insert(name.to_path_buf(), bytes);
-            }
-        }
-        let mut config = BTreeMap::new();
-        for name in ["config", "config.worktree"] {
-            if git_dir.join(name).symlink_metadata().is_ok() {
-                config.insert(PathBuf::from(name), values(&git_dir.join(name)));
-            }
-        }
-        Ok(GitState {
+        };
+        GitState {
             refs,
             reflogs,
-            index: read_index(&git_dir.join("index")),
+            index,
             config,
-            objects: read_objects(&git_dir.join("objects"), earlier, objects_kept)?,
-        })
+            objects,
+            gaps: reading.gaps,
+        }
     }
 
     /// The reflog of the stash, newest last; empty when there is none.
@@ -113,126 +128,153 @@ impl GitState {
     }
 }
 
-fn read_ref(git_dir: &Path, path: &Path, refs: &mut BTreeMap<PathBuf, Vec<u8>>) {
-    let Ok(name) = path.strip_prefix(git_dir) else {
-        return;
-    };
-    let Ok(meta) = path.symlink_metadata() else {
-        return;
-    };
-    let value = if meta.is_symlink() {
-        path.read_link()
-            .map(|t| [b"link: ", t.as_os_str().as_bytes()].concat())
-    } else if meta.is_file() {
-        content::read(path)
-    } else {
-        return;
-    };
-    if let Ok(value) = value {
-        refs.insert(name.to_path_buf(), value.trim_ascii_end().to_vec());
-    }
+struct Reading<'a> {
+    source: Source<'a>,
+    /// Bytes that may still be read.
+    left: u64,
+    gaps: BTreeMap<PathBuf, String>,
 }
 
-fn packed_refs(git_dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let bytes = content::read(&git_dir.join("packed-refs")).unwrap_or_default();
-    let lines = bytes
-        .split(|b| *b == b'\n')
-        .filter(|l| !matches!(l.first(), None | Some(b'#' | b'^')));
-    lines
-        .filter_map(|line| {
-            let space = line.iter().position(|b| *b == b' ')?;
-            Some((
-                PathBuf::from(OsStr::from_bytes(&line[space + 1..])),
-                line[..space].to_vec(),
-            ))
-        })
-        .collect()
-}
-
-fn read_index(path: &Path) -> IndexMeaning {
-    let Ok(bytes) = content::read(path) else {
-        return IndexMeaning::Absent;
-    };
-    match IndexFile::parse(bytes.clone()) {
-        Ok(index) => IndexMeaning::Entries(
-            index
-                .entries
-                .into_iter()
-                .map(|e| {
-                    let indexed = Indexed {
-                        oid: e.oid,
-                        mode: e.mode,
-                        flags: e.flags,
-                    };
-                    ((e.path, e.stage), indexed)
-                })
-                .collect(),
-        ),
-        Err(_) => IndexMeaning::Opaque(bytes),
+impl<'a> Reading<'a> {
+    fn entry(&self, name: &Path) -> Option<&'a Entry> {
+        self.source.entries.get(&self.source.dir.join(name))
     }
-}
 
-fn values(path: &Path) -> Option<Vec<Setting>> {
-    if !path.symlink_metadata().ok()?.is_file() {
-        return None;
+    /// Everything below a folder of the git folder, by its path in it.
+    fn below(&self, folder: &str) -> impl Iterator<Item = (&'a Path, &'a Entry)> + use<'a> {
+        let dir = self.source.dir;
+        let top = dir.join(folder);
+        self.source
+            .entries
+            .range(top.clone()..)
+            .take_while(move |(path, _)| path.starts_with(&top))
+            .filter_map(move |(path, entry)| Some((path.strip_prefix(dir).ok()?, entry)))
     }
-    let config = Config::open(path).ok()?;
-    let mut found = Vec::new();
-    config
-        .entries(None)
-        .ok()?
-        .for_each(|entry| {
-            if entry.include_depth() == 0 {
-                let value = entry.has_value().then(|| entry.value_bytes().to_vec());
-                found.push((entry.name_bytes().to_vec(), value));
+
+    /// The bytes of a regular file; what is none has no meaning, what cannot be read is a gap.
+    fn bytes(&mut self, name: &Path, limit: u64) -> Option<Vec<u8>> {
+        if self.entry(name)?.kind != FileKind::File {
+            return None;
+        }
+        let path = self.source.dir.join(name);
+        match self.source.tree.read(&path, limit.min(self.left)) {
+            Ok(bytes) => {
+                self.left = self.left.saturating_sub(bytes.len() as u64);
+                Some(bytes)
             }
-        })
-        .ok()?;
-    Some(found)
+            Err(error) => {
+                self.gaps.insert(name.to_path_buf(), unread(&error));
+                None
+            }
+        }
+    }
+
+    fn packed_refs(&mut self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let file = Path::new("packed-refs");
+        let bytes = self.bytes(file, WHOLE_LIMIT).unwrap_or_default();
+        let mut found = BTreeMap::new();
+        for line in bytes.split(|b| *b == b'\n') {
+            if matches!(line.first(), None | Some(b'#' | b'^')) {
+                continue;
+            }
+            let Some(space) = line.iter().position(|b| *b == b' ') else {
+                self.gaps
+                    .insert(file.to_path_buf(), "a line names no ref".to_owned());
+                continue;
+            };
+            let name = Path::new(OsStr::from_bytes(&line[space + 1..]));
+            if is_packed_name(name) {
+                found.insert(name.to_path_buf(), line[..space].to_vec());
+            } else {
+                let why = format!("{} is no name of a ref", name.display());
+                self.gaps.insert(file.to_path_buf(), why);
+            }
+        }
+        found
+    }
+
+    fn loose_refs(&mut self, refs: &mut BTreeMap<PathBuf, Vec<u8>>) {
+        let beside = self.below("").filter(|(name, _)| {
+            name.parent() == Some(Path::new("")) && name.file_name().is_some_and(is_pseudo_ref)
+        });
+        let found: Vec<_> = self.below("refs").chain(beside).collect();
+        for (name, entry) in found {
+            let value = match (entry.kind, &entry.target) {
+                (FileKind::Symlink, Some(target)) => {
+                    Some([b"link: ", target.as_os_str().as_bytes()].concat())
+                }
+                _ => self.bytes(name, REF_LIMIT),
+            };
+            if let Some(value) = value {
+                refs.insert(name.to_path_buf(), value.trim_ascii_end().to_vec());
+            }
+        }
+    }
+
+    fn reflogs(&mut self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut found = BTreeMap::new();
+        for (name, _) in self.below("logs") {
+            if let Some(bytes) = self.bytes(name, WHOLE_LIMIT) {
+                found.insert(name.to_path_buf(), bytes);
+            }
+        }
+        found
+    }
+
+    fn index(&mut self) -> IndexMeaning {
+        let Some(bytes) = self.bytes(Path::new("index"), WHOLE_LIMIT) else {
+            return IndexMeaning::Absent;
+        };
+        match IndexFile::parse(bytes.clone()) {
+            Ok(index) => IndexMeaning::Entries(
+                index
+                    .entries
+                    .into_iter()
+                    .map(|e| {
+                        let indexed = Indexed {
+                            oid: e.oid,
+                            mode: e.mode,
+                            flags: e.flags,
+                        };
+                        ((e.path, e.stage), indexed)
+                    })
+                    .collect(),
+            ),
+            Err(_) => IndexMeaning::Opaque(bytes),
+        }
+    }
+
+    fn config(&mut self) -> BTreeMap<PathBuf, ConfigMeaning> {
+        let mut found = BTreeMap::new();
+        for name in ["config", "config.worktree"] {
+            if let Some(bytes) = self.bytes(Path::new(name), CONFIG_LIMIT) {
+                found.insert(PathBuf::from(name), ConfigMeaning::of(bytes));
+            }
+        }
+        found
+    }
 }
 
-/// An object store of `objects` alone.
-pub(crate) fn open_objects(objects: &Path) -> Result<Odb<'static>, WorkspaceError> {
-    let fail = |source| WorkspaceError::Objects {
-        path: objects.to_path_buf(),
-        source,
-    };
-    let odb = Odb::new().map_err(fail)?;
-    let text = objects
-        .to_str()
-        .ok_or_else(|| fail(git2::Error::from_str("the temp path is not UTF-8")))?;
-    odb.add_disk_alternate(text).map_err(fail)?;
-    Ok(odb)
+fn unread(error: &io::Error) -> String {
+    format!("cannot be read: {error}")
 }
 
 fn read_objects(
-    objects: &Path,
+    source: Source<'_>,
     earlier: Option<&GitState>,
     kept: bool,
-) -> Result<Arc<HashSet<Oid>>, WorkspaceError> {
-    // A linked worktree's own folder has none.
-    if !objects.is_dir() {
+) -> Result<Arc<HashSet<Oid>>, String> {
+    let Some(store) = ObjectStore::open(source.tree, &source.dir.join("objects"))? else {
+        // A linked worktree's own folder has none.
         return Ok(Arc::default());
-    }
-    // What is borrowed is not there; the pristine copy borrows nothing, so somebody added it.
-    if objects.join("info/alternates").symlink_metadata().is_ok() {
-        return Ok(Arc::default());
-    }
-    let odb = open_objects(objects)?;
-    let mut found = HashSet::new();
-    let listed = odb.foreach(|oid| {
-        found.insert(*oid);
-        true
-    });
-    if listed.is_err() {
-        return Ok(Arc::default());
-    }
+    };
+    let mut found = store.names()?;
     if let Some(earlier) = earlier
         && !kept
     {
         // A name in an index or a folder is no object yet: read each that was there, which also
         // checks its bytes against its name.
-        found.retain(|oid| !earlier.objects.contains(oid) || odb.read(*oid).is_ok());
+        found.retain(|oid| !earlier.objects.contains(oid) || store.read(*oid).is_some());
     }
     Ok(Arc::new(found))
 }

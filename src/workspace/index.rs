@@ -6,11 +6,18 @@
 
 use std::ffi::OsString;
 use std::fs::Metadata;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::Stat;
 use sha1::{Digest, Sha1};
+
+/// Bytes of the longest path that the system takes (`PATH_MAX`); a longer name leads to no file.
+const NAME_LIMIT: usize = 4096;
+/// How many times larger than their file all names together may be. Version 4 shares beginnings, so
+/// that a small file could name more than any memory holds.
+const NAMES_PER_BYTE: usize = 64;
 
 /// Bits of an entry's first flag word.
 const ASSUME_VALID: u16 = 0x8000;
@@ -38,7 +45,7 @@ impl StatData {
         clippy::cast_sign_loss,
         reason = "the index keeps the low 32 bits of each field"
     )]
-    fn of(meta: &Metadata) -> StatData {
+    pub(crate) fn of(meta: &Metadata) -> StatData {
         StatData {
             ctime: (meta.ctime() as u32, meta.ctime_nsec() as u32),
             mtime: (meta.mtime() as u32, meta.mtime_nsec() as u32),
@@ -47,6 +54,24 @@ impl StatData {
             uid: meta.uid(),
             gid: meta.gid(),
             size: meta.size() as u32,
+        }
+    }
+
+    /// The same from what the system says itself.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the index keeps the low 32 bits of each field"
+    )]
+    pub(crate) fn of_stat(stat: &Stat) -> StatData {
+        StatData {
+            ctime: (stat.st_ctime as u32, stat.st_ctime_nsec as u32),
+            mtime: (stat.st_mtime as u32, stat.st_mtime_nsec as u32),
+            dev: stat.st_dev as u32,
+            ino: stat.st_ino as u32,
+            uid: stat.st_uid,
+            gid: stat.st_gid,
+            size: stat.st_size as u32,
         }
     }
 
@@ -112,9 +137,9 @@ impl IndexEntry {
         self.stat == other.stat
     }
 
-    /// Whether the stat data is that of `meta`, in every field that git compares.
-    pub(crate) fn names_stat(&self, meta: &Metadata) -> bool {
-        self.stat.agrees(&StatData::of(meta))
+    /// Whether the stat data is `now`, in every field that git compares.
+    pub(crate) fn names_stat(&self, now: &StatData) -> bool {
+        self.stat.agrees(now)
     }
 
     /// Whether the stat data is that of `meta`, and from an earlier second than the index, which was
@@ -149,6 +174,7 @@ impl IndexFile {
         let count = word(&bytes, 8)?;
         let mut entries: Vec<IndexEntry> = Vec::new();
         let mut name: Vec<u8> = Vec::new();
+        let mut names = 0_usize;
         let mut at = 12;
         for _ in 0..count {
             let offset = at;
@@ -182,6 +208,10 @@ impl IndexFile {
                 .position(|b| *b == 0)
                 .ok_or("a name does not end")?;
             name.extend_from_slice(&rest[..length]);
+            names += name.len();
+            if name.len() > NAME_LIMIT || names > bytes.len().saturating_mul(NAMES_PER_BYTE) {
+                return Err("its names are too long".to_owned());
+            }
             at += length;
             at = if version == 4 {
                 at + 1
@@ -314,6 +344,57 @@ impl IndexFile {
         }
         self.bytes
     }
+}
+
+/// One entry of an index to be written, without stat data: git looks at the file anew.
+pub(crate) struct NewEntry<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) stage: u8,
+    pub(crate) oid: [u8; 20],
+    pub(crate) mode: u32,
+    /// As in [`IndexEntry::flags`].
+    pub(crate) flags: u32,
+}
+
+/// The bytes of an index of version 2, or 3 where a flag needs it. The entries must be in git's order:
+/// by path bytes, then stage.
+pub(crate) fn encode<'a>(entries: impl Iterator<Item = NewEntry<'a>>) -> Vec<u8> {
+    let mut body = Vec::new();
+    let (mut count, mut version, mut sparse) = (0_u32, 2_u32, false);
+    for entry in entries {
+        let start = body.len();
+        let path = entry.path.as_os_str().as_bytes();
+        // Stat data of zeros but for the mode, which lies between.
+        body.extend_from_slice(&[0; 24]);
+        body.extend_from_slice(&entry.mode.to_be_bytes());
+        body.extend_from_slice(&[0; 12]);
+        body.extend_from_slice(&entry.oid);
+        let [second_high, second_low, first_high, first_low] = entry.flags.to_be_bytes();
+        let length = u16::try_from(path.len()).unwrap_or(u16::MAX).min(0xfff);
+        let first =
+            u16::from_be_bytes([first_high, first_low]) | u16::from(entry.stage & 3) << 12 | length;
+        body.extend_from_slice(&first.to_be_bytes());
+        if first & EXTENDED != 0 {
+            version = 3;
+            body.extend_from_slice(&[second_high, second_low]);
+        }
+        body.extend_from_slice(path);
+        let padded = (body.len() - start + 8) / 8 * 8;
+        body.resize(start + padded, 0);
+        sparse |= entry.mode == 0o40_000;
+        count += 1;
+    }
+    let mut bytes = b"DIRC".to_vec();
+    bytes.extend_from_slice(&version.to_be_bytes());
+    bytes.extend_from_slice(&count.to_be_bytes());
+    bytes.append(&mut body);
+    if sparse {
+        // Without it git would not take entries that are folders.
+        bytes.extend_from_slice(b"sdir\0\0\0\0");
+    }
+    let digest = Sha1::digest(&bytes);
+    bytes.extend_from_slice(&digest);
+    bytes
 }
 
 fn kind_agrees(entry: &IndexEntry, meta: &Metadata) -> bool {

@@ -5,13 +5,19 @@ use std::ffi::OsString;
 use std::fs::{Metadata, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use calibrun_sandbox::FileKind;
 use rustix::fs::Access;
 
-use super::gitstate::GitState;
+use super::beneath::Beneath;
+use super::gitstate::{GitState, Source};
 use super::survey::kind_of;
 use super::{WorkspaceError, content};
+
+/// Bytes by which a file may be larger than what it takes on disk and than it was before, and still
+/// be read.
+const SPARSE_LIMIT: u64 = 1 << 30;
 
 /// Seconds and nanoseconds since the epoch.
 pub type Moment = (i64, i64);
@@ -35,6 +41,8 @@ pub struct Entry {
     pub ctime: Moment,
     /// Inode number.
     pub inode: u64,
+    /// When the inode was made, where the file system keeps that; inode numbers are used again.
+    pub born: Option<Moment>,
     /// Names that lead to the inode.
     pub links: u64,
     /// Number of a device node, else 0.
@@ -61,8 +69,17 @@ impl Entry {
             && self.mtime == (meta.mtime(), meta.mtime_nsec())
             && self.ctime == (meta.ctime(), meta.ctime_nsec())
             && self.inode == meta.ino()
+            && self.born == born(meta)
             && self.mode == meta.permissions().mode() & 0o7777
     }
+}
+
+fn born(meta: &Metadata) -> Option<Moment> {
+    let since = meta.created().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    Some((
+        i64::try_from(since.as_secs()).ok()?,
+        i64::from(since.subsec_nanos()),
+    ))
 }
 
 /// All of a tree, its git folders included.
@@ -111,6 +128,21 @@ impl Manifest {
         &self.notes
     }
 
+    /// What could not be read of the meaning of git folders, one line each: changes there would not
+    /// show.
+    pub fn gaps(&self) -> Vec<String> {
+        let lines = self.git.iter().flat_map(|(dir, state)| {
+            let line = |(name, why): (&PathBuf, &String)| {
+                format!(
+                    "{}: {why}; `git fsck` may tell more",
+                    dir.join(name).display()
+                )
+            };
+            state.gaps.iter().map(line)
+        });
+        lines.collect()
+    }
+
     /// The innermost git folder that holds `path`, if one does.
     pub fn git_dir_of(&self, path: &Path) -> Option<&Path> {
         let holding = self.git_dirs.iter().map(PathBuf::as_path);
@@ -155,7 +187,17 @@ impl Manifest {
             let known = earlier
                 .filter(|_| !written.contains(&path))
                 .and_then(|m| m.entries.get(&path));
-            let mut entry = read_entry(&full, &meta, known)?;
+            // Only what an arm may have made has bounds: a few blocks may pretend to any size.
+            let bound = match earlier {
+                None => u64::MAX,
+                Some(earlier) => earlier
+                    .entries
+                    .get(&path)
+                    .map_or(0, |entry| entry.size)
+                    .max(meta.blocks().saturating_mul(512))
+                    .saturating_add(SPARSE_LIMIT),
+            };
+            let mut entry = read_entry(&full, &meta, known, bound)?;
             if let Some(mode) = closed.get(&path) {
                 entry.mode = *mode;
             }
@@ -164,16 +206,7 @@ impl Manifest {
             }
             entries.insert(path, entry);
         }
-        let mut git = BTreeMap::new();
-        for dir in &git_dirs {
-            if !root.join(dir).is_dir() {
-                continue;
-            }
-            let before = earlier.and_then(|m| m.git.get(dir));
-            let kept =
-                earlier.is_some_and(|m| same_below(&m.entries, &entries, &dir.join("objects")));
-            git.insert(dir.clone(), GitState::read(&root.join(dir), before, kept)?);
-        }
+        let git = read_git(root, &git_dirs, &entries, earlier)?;
         Ok(Manifest {
             entries,
             git_dirs,
@@ -220,6 +253,38 @@ fn open_up(root: &Path, earlier: &Manifest) -> BTreeMap<PathBuf, u32> {
     closed
 }
 
+/// What the git folders mean. One that is no folder any more, or to which a link leads, is gone.
+fn read_git(
+    root: &Path,
+    git_dirs: &[PathBuf],
+    entries: &BTreeMap<PathBuf, Entry>,
+    earlier: Option<&Manifest>,
+) -> Result<BTreeMap<PathBuf, GitState>, WorkspaceError> {
+    let tree = Beneath::open(root).map_err(|source| WorkspaceError::Walk {
+        path: root.to_path_buf(),
+        source,
+    })?;
+    let mut git = BTreeMap::new();
+    for dir in git_dirs {
+        // A path below a link is no entry, since the walk follows none.
+        if entries
+            .get(dir)
+            .is_none_or(|entry| entry.kind != FileKind::Folder)
+        {
+            continue;
+        }
+        let before = earlier.and_then(|m| m.git.get(dir));
+        let kept = earlier.is_some_and(|m| same_below(&m.entries, entries, &dir.join("objects")));
+        let source = Source {
+            tree: &tree,
+            entries,
+            dir,
+        };
+        git.insert(dir.clone(), GitState::read(source, before, kept));
+    }
+    Ok(git)
+}
+
 /// Whether every file below `folder` that was there before is there with the same bytes.
 fn same_below(
     before: &BTreeMap<PathBuf, Entry>,
@@ -241,6 +306,7 @@ fn read_entry(
     full: &Path,
     meta: &Metadata,
     known: Option<&Entry>,
+    bound: u64,
 ) -> Result<Entry, WorkspaceError> {
     use std::os::unix::ffi::OsStrExt;
     let kind = kind_of(meta);
@@ -253,6 +319,7 @@ fn read_entry(
         mtime: (meta.mtime(), meta.mtime_nsec()),
         ctime: (meta.ctime(), meta.ctime_nsec()),
         inode: meta.ino(),
+        born: born(meta),
         links: meta.nlink(),
         device: meta.rdev(),
         target: None,
@@ -281,6 +348,9 @@ fn read_entry(
     if kind == FileKind::File {
         match known.filter(|k| k.sha256.is_some() && k.same_stat(meta)) {
             Some(known) => (entry.sha256, entry.blob) = (known.sha256, known.blob),
+            None if meta.len() > bound => {
+                entry.unreadable = Some("holes beyond any measure".to_owned());
+            }
             None => match content::digests(full) {
                 Ok(digests) => {
                     (entry.sha256, entry.blob) = (Some(digests.sha256), Some(digests.blob))

@@ -5,22 +5,24 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use git2::{ObjectType, Odb, Oid};
+use git2::{ObjectType, Oid};
 
-use super::WorkspaceError;
-use super::gitstate::{GitState, IndexMeaning, open_objects};
+use super::beneath::Beneath;
+use super::gitstate::{GitState, IndexMeaning};
+use super::objects::ObjectStore;
 
 /// The objects of one git folder and what leads to them.
 pub(crate) struct Reach {
-    odb: Odb<'static>,
+    store: ObjectStore,
     found: HashSet<Oid>,
 }
 
 impl Reach {
-    /// Walks from every handle of `state`, which must have been read from `git_dir` just now.
-    pub(crate) fn of(git_dir: &Path, state: &GitState) -> Result<Reach, WorkspaceError> {
+    /// Walks from every handle of `state`, which must have been read just now from the git folder
+    /// `dir` of the tree. `None` when its objects cannot be read safely: then nothing is reached.
+    pub(crate) fn of(tree: &Beneath, dir: &Path, state: &GitState) -> Option<Reach> {
         let mut reach = Reach {
-            odb: open_objects(&git_dir.join("objects"))?,
+            store: ObjectStore::open(tree, &dir.join("objects")).ok()??,
             found: HashSet::new(),
         };
         let mut pending: Vec<Oid> = state
@@ -52,7 +54,7 @@ impl Reach {
                 continue;
             }
             // What cannot be read (or whose bytes do not fit its name) leads nowhere.
-            let Ok(object) = reach.odb.read(oid) else {
+            let Some(object) = reach.store.read(oid) else {
                 continue;
             };
             match object.kind() {
@@ -63,7 +65,7 @@ impl Reach {
             drop(object);
             reach.found.insert(oid);
         }
-        Ok(reach)
+        Some(reach)
     }
 
     /// Whether git can reach the object.
@@ -81,7 +83,7 @@ impl Reach {
         let oid = Oid::from_bytes(oid)
             .ok()
             .filter(|oid| self.found.contains(oid))?;
-        let object = self.odb.read(oid).ok()?;
+        let object = self.store.read(oid)?;
         (object.kind() == ObjectType::Blob).then(|| object.data().to_vec())
     }
 }

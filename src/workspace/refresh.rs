@@ -1,9 +1,11 @@
 //! Git's optional index refresh: whether an index that was written anew says the same as before.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use super::beneath::Beneath;
 use super::content;
-use super::index::{IndexEntry, IndexFile};
+use super::index::{IndexEntry, IndexFile, StatData};
 
 /// Extensions that a refresh may write, drop or change: they hold what can be computed from the rest.
 const DERIVED: &[[u8; 4]] = &[*b"TREE", *b"UNTR", *b"EOIE", *b"IEOT"];
@@ -26,10 +28,13 @@ pub fn index_kept(before: &[u8], after: &[u8], top: &Path) -> bool {
     if before.entries.len() != after.entries.len() || lasting(&before) != lasting(&after) {
         return false;
     }
+    let Ok(tree) = Beneath::open(top) else {
+        return false;
+    };
     before.entries.iter().zip(&after.entries).all(|(old, new)| {
         let same = (&old.path, old.stage, old.oid, old.mode, old.flags)
             == (&new.path, new.stage, new.oid, new.mode, new.flags);
-        same && (old.has_stat_of(new) || is_true(new, top))
+        same && (old.has_stat_of(new) || is_true(new, &tree))
     })
 }
 
@@ -41,23 +46,25 @@ fn lasting(index: &IndexFile) -> Vec<([u8; 4], &[u8])> {
         .collect()
 }
 
-fn is_true(entry: &IndexEntry, top: &Path) -> bool {
-    let file = top.join(&entry.path);
-    let Ok(meta) = file.symlink_metadata() else {
+/// Whether the entry's stat data is that of its file, and the file's bytes those of its object. The
+/// names in an index, and what lies there, may be the subject's.
+fn is_true(entry: &IndexEntry, tree: &Beneath) -> bool {
+    if entry.is_symlink() {
+        let target = tree.read_link(&entry.path);
+        return tree
+            .stat(&entry.path)
+            .is_ok_and(|stat| entry.names_stat(&StatData::of_stat(&stat)))
+            && target.is_ok_and(|t| content::blob_of(t.as_os_str().as_bytes()) == entry.oid);
+    }
+    let Ok(found) = tree.find(&entry.path) else {
         return false;
     };
-    let blob = if entry.is_symlink() {
-        std::fs::read_link(&file)
-            .ok()
-            .map(|t| content::blob_of(t.as_os_str().as_encoded_bytes()))
-    } else if entry.is_file() && meta.is_file() {
-        std::fs::read(&file)
-            .ok()
-            .map(|bytes| content::blob_of(&bytes))
-    } else {
-        None
-    };
-    entry.names_stat(&meta) && blob == Some(entry.oid)
+    entry.is_file()
+        && entry.names_stat(&StatData::of_stat(found.stat()))
+        && found
+            .open()
+            .and_then(content::digests_of)
+            .is_ok_and(|d| d.blob == entry.oid)
 }
 
 #[cfg(test)]

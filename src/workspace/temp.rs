@@ -1,20 +1,21 @@
 //! Temp roots: private folders with guarded removal.
 //!
-//! Removal follows no link, stays on the root's own file system, and makes read-only folders
-//! writable first, since a subject may leave such behind.
+//! Removal follows no link, stays on the root's own file system, and takes away what forbids it,
+//! since a subject may leave anything behind.
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, Permissions};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, StatVfsMountFlags};
+use rustix::fs::{CWD, Mode, StatVfsMountFlags};
 
 use super::WorkspaceError;
+use super::removal::{FOLDER, open_folder, remove_entry};
 
 /// How every temp root's name begins.
 pub const PREFIX: &str = "calibrun-";
@@ -197,60 +198,10 @@ fn remove_root(path: &Path) -> io::Result<()> {
     remove_entry(&parent, name, device)
 }
 
-const FOLDER: OFlags = OFlags::PATH
-    .union(OFlags::DIRECTORY)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
-
 fn open_top(path: &Path) -> io::Result<(OwnedFd, u64)> {
     let fd = rustix::fs::openat(CWD, path, FOLDER, Mode::empty())?;
     let device = rustix::fs::fstat(&fd)?.st_dev;
     Ok((fd, device))
-}
-
-fn open_folder(dir: &OwnedFd, name: &OsStr, device: u64) -> io::Result<OwnedFd> {
-    let fd = rustix::fs::openat(dir, name, FOLDER, Mode::empty())?;
-    if rustix::fs::fstat(&fd)?.st_dev != device {
-        return Err(io::Error::new(
-            io::ErrorKind::CrossesDevices,
-            "another file system",
-        ));
-    }
-    Ok(fd)
-}
-
-/// Removes one entry; goes on with its neighbours after a failure and returns the first one.
-fn remove_entry(dir: &OwnedFd, name: &OsStr, device: u64) -> io::Result<()> {
-    let stat = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
-        return Ok(rustix::fs::unlinkat(dir, name, AtFlags::empty())?);
-    }
-    let folder = open_folder(dir, name, device)?;
-    if stat.st_mode & 0o700 != 0o700 {
-        // Through the descriptor, so that a name swapped meanwhile is not followed.
-        let door = format!("/proc/self/fd/{}", folder.as_raw_fd());
-        rustix::fs::chmod(door, Mode::from_raw_mode(0o700))?;
-    }
-    let listing = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let readable = rustix::fs::openat(&folder, c".", listing, Mode::empty())?;
-    let mut names = Vec::new();
-    for entry in Dir::new(readable)? {
-        let entry = entry?;
-        let bytes = entry.file_name().to_bytes();
-        if bytes != b"." && bytes != b".." {
-            names.push(OsStr::from_bytes(bytes).to_os_string());
-        }
-    }
-    let mut first = None;
-    for inner in names {
-        if let Err(error) = remove_entry(&folder, &inner, device) {
-            first.get_or_insert(error);
-        }
-    }
-    match first {
-        Some(error) => Err(error),
-        None => Ok(rustix::fs::unlinkat(dir, name, AtFlags::REMOVEDIR)?),
-    }
 }
 
 #[cfg(test)]

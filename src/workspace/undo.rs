@@ -1,25 +1,32 @@
 //! Puts a tree back with nothing but what the arm left in it, to see whether that suffices.
 //!
 //! The baseline names what has to be there; the bytes come only from objects that the tree's own
-//! git folders still reach. The pristine copy is never asked.
+//! git folders still reach. The pristine copy is never asked. Every read, write and removal goes
+//! through a descriptor of the tree and follows no link, since the arm may have put links anywhere.
 
 use std::collections::BTreeSet;
-use std::fs::{self, OpenOptions, Permissions};
-use std::io::{self, Write};
+use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use calibrun_sandbox::FileKind;
-use git2::{Config, IndexEntry, IndexTime, Oid, Repository};
-use rustix::fs::OFlags;
+use rustix::fs::FileType;
 
+use super::beneath::Beneath;
+use super::config::{self, ConfigMeaning};
 use super::content;
 use super::equality::{Residue, compare, restored};
-use super::gitstate::{GitState, IndexMeaning, Setting, is_pseudo_ref};
+use super::gitstate::{GitState, IndexMeaning, Indexed, is_packed_name, is_pseudo_ref};
+use super::index::{self, NewEntry};
 use super::manifest::{Entry, Manifest};
 use super::reach::Reach;
 use super::{ChangeKind, Tree, WorkspaceError};
+
+/// Permission bits that a new file asks for, as git does; the umask takes its part.
+const NEW_FILE: u32 = 0o666;
+/// Bytes of a config file or of the packed refs that are written anew.
+const REWRITTEN_LIMIT: u64 = 512 << 20;
 
 /// What an undo did, and what it could not do.
 #[derive(Clone, Debug)]
@@ -43,8 +50,12 @@ pub fn undo(
     baseline: &Manifest,
     after: &Manifest,
 ) -> Result<UndoReport, WorkspaceError> {
+    let top = Beneath::open(&tree.root).map_err(|source| WorkspaceError::Stat {
+        path: tree.root.clone(),
+        source,
+    })?;
     let mut undo = Undo {
-        root: &tree.root,
+        top: &top,
         baseline,
         after,
         removed: BTreeSet::new(),
@@ -54,12 +65,11 @@ pub fn undo(
     let mut reaches = Vec::new();
     let wanted = needs_objects(baseline, after);
     for dir in baseline.git.keys() {
-        let borrows = dir.join("objects/info/alternates");
-        if after.get(&borrows).is_some() && baseline.get(&borrows).is_none() {
-            undo.remove(&borrows);
-        }
-        if let (Some(state), true) = (after.git.get(dir), wanted) {
-            reaches.push((dir.clone(), Reach::of(&tree.root.join(dir), state)?));
+        undo.clear_objects(dir);
+        if let (Some(state), true) = (after.git.get(dir), wanted)
+            && let Some(reach) = Reach::of(&top, dir, state)
+        {
+            reaches.push((dir.clone(), reach));
         }
     }
     undo.remove_created();
@@ -107,7 +117,7 @@ fn needs_objects(baseline: &Manifest, after: &Manifest) -> bool {
 }
 
 struct Undo<'a> {
-    root: &'a Path,
+    top: &'a Beneath,
     baseline: &'a Manifest,
     after: &'a Manifest,
     removed: BTreeSet<PathBuf>,
@@ -117,49 +127,74 @@ struct Undo<'a> {
 impl Undo<'_> {
     /// Removes one path that is no folder with something in it. A failure shows as residue.
     fn remove(&mut self, path: &Path) {
-        let full = self.root.join(path);
-        let Ok(meta) = full.symlink_metadata() else {
-            return;
-        };
-        if !self.parents_are_folders(path) {
-            return;
-        }
-        let gone = if meta.is_dir() {
-            fs::remove_dir(&full)
-        } else {
-            fs::remove_file(&full)
-        };
-        if gone.is_ok() {
+        if self.top.remove(path).is_ok() {
             self.removed.insert(path.to_path_buf());
         }
     }
 
-    /// Whether every folder above `path`, up to the root, is one and no link.
-    fn parents_are_folders(&self, path: &Path) -> bool {
-        let parents = path.ancestors().skip(1);
-        parents
-            .map(|p| self.root.join(p))
-            .all(|p| p.symlink_metadata().is_ok_and(|m| m.is_dir()))
+    /// Takes out of the objects of a git folder what is new there and no object: a list of other
+    /// stores, and what is neither file nor folder.
+    fn clear_objects(&mut self, dir: &Path) {
+        let objects = dir.join("objects");
+        let borrows = objects.join("info/alternates");
+        let odd: Vec<PathBuf> = self
+            .after
+            .entries()
+            .range(objects.clone()..)
+            .take_while(|(path, _)| path.starts_with(&objects))
+            .filter(|(path, new)| {
+                **path == borrows || !matches!(new.kind, FileKind::File | FileKind::Folder)
+            })
+            .filter(|(path, new)| {
+                self.baseline
+                    .get(path)
+                    .is_none_or(|old| old.kind != new.kind)
+            })
+            .map(|(path, _)| path.clone())
+            .collect();
+        for path in odd {
+            self.remove(&path);
+        }
     }
 
-    /// Removes what is new, inner paths first. Refs, reflogs and the like go by their meaning;
-    /// objects may stay.
+    /// Removes what is new. Refs, reflogs and the like go by their meaning; objects may stay.
     fn remove_created(&mut self) {
-        let created: Vec<PathBuf> = self
+        let created: Vec<&PathBuf> = self
             .after
             .entries()
             .iter()
-            .rev()
             .filter(|(path, new)| {
                 self.baseline
                     .get(path)
                     .is_none_or(|old| old.kind != new.kind)
             })
             .filter(|(path, new)| !self.goes_by_meaning(path, new))
-            .map(|(path, _)| path.clone())
+            .map(|(path, _)| path)
             .collect();
-        for path in created {
-            self.remove(&path);
+        // All that is in a new folder of the work tree is new, and may lie deeper than any path reaches.
+        let mut whole: Option<&Path> = None;
+        for path in &created {
+            if whole.is_some_and(|above| path.starts_with(above)) {
+                self.removed.insert((*path).clone());
+                continue;
+            }
+            let folder = self
+                .after
+                .get(path)
+                .is_some_and(|new| new.kind == FileKind::Folder);
+            if folder
+                && self.baseline.git_dir_of(path).is_none()
+                && self.top.remove_all(path).is_ok()
+            {
+                self.removed.insert((*path).clone());
+                whole = Some(path);
+            }
+        }
+        // Elsewhere inner paths come first.
+        for path in created.into_iter().rev() {
+            if !self.removed.contains(path) {
+                self.remove(path);
+            }
         }
     }
 
@@ -176,11 +211,11 @@ impl Undo<'_> {
             return true;
         };
         let single = parts.next().is_none();
+        let file = entry.kind == FileKind::File;
         match first.as_bytes() {
-            b"objects" => true,
-            b"refs" | b"logs" => matches!(entry.kind, FileKind::File | FileKind::Folder),
-            b"packed-refs" | b"index" | b"config" | b"config.worktree" => single,
-            _ => single && is_pseudo_ref(first),
+            b"objects" | b"refs" | b"logs" => file || entry.kind == FileKind::Folder,
+            b"packed-refs" | b"index" | b"config" | b"config.worktree" => single && file,
+            _ => single && is_pseudo_ref(first) && (file || entry.kind == FileKind::Symlink),
         }
     }
 
@@ -223,11 +258,8 @@ impl Undo<'_> {
             .iter()
             .filter(|(_, old)| old.kind == FileKind::Folder);
         for (path, _) in lost.filter(|(path, _)| self.baseline.git_dir_of(path).is_none()) {
-            let full = self.root.join(path);
-            if full.symlink_metadata().is_err()
-                && self.make_parents(path)
-                && fs::create_dir(&full).is_ok()
-            {
+            // Where something is there this fails, as it should.
+            if self.make_parents(path) && self.top.create_folder(path).is_ok() {
                 self.brought_back.insert(path.clone());
             }
         }
@@ -277,15 +309,18 @@ impl Undo<'_> {
 
     /// Makes the folders above `path` that the baseline has.
     fn make_parents(&mut self, path: &Path) -> bool {
-        let mut parents: Vec<&Path> = path.ancestors().skip(1).collect();
+        let mut parents: Vec<&Path> = path
+            .ancestors()
+            .skip(1)
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .collect();
         parents.reverse();
         for parent in parents {
-            let full = self.root.join(parent);
-            match full.symlink_metadata() {
-                Ok(meta) if meta.is_dir() => {}
+            match self.top.kind(parent) {
+                Ok(FileType::Directory) => {}
                 Ok(_) => return false,
                 Err(_) => {
-                    if fs::create_dir(&full).is_err() {
+                    if self.top.create_folder(parent).is_err() {
                         return false;
                     }
                     self.brought_back.insert(parent.to_path_buf());
@@ -296,47 +331,38 @@ impl Undo<'_> {
     }
 
     fn write(&self, path: &Path, old: &Entry, bytes: &[u8]) -> io::Result<()> {
-        let full = self.root.join(path);
-        let there = full.symlink_metadata().ok();
+        let there = self.top.kind(path).ok();
         if old.kind == FileKind::Symlink {
             if there.is_some() {
-                fs::remove_file(&full)?;
+                self.top.remove(path)?;
             }
-            return std::os::unix::fs::symlink(std::ffi::OsStr::from_bytes(bytes), &full);
+            return self.top.symlink(OsStr::from_bytes(bytes), path);
         }
         match there {
-            // In place, so that attributes stay.
-            Some(meta) if meta.is_file() => {
-                fs::set_permissions(
-                    &full,
-                    Permissions::from_mode(meta.permissions().mode() | 0o200),
-                )?;
-                let mut file = OpenOptions::new()
-                    .write(true)
-                    .truncate(true)
-                    .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
-                    .open(&full)?;
-                file.write_all(bytes)?;
-                fs::set_permissions(&full, meta.permissions())
+            Some(FileType::RegularFile) => {
+                let found = self.top.find(path)?;
+                if is_trees_own(old, found.stat()) {
+                    // In place, so that attributes stay.
+                    return found.rewrite(bytes);
+                }
+                self.top.remove(path)?;
+                self.top.create(path, NEW_FILE, bytes)
             }
             Some(_) => Err(io::Error::other("something else is there")),
-            None => OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o644)
-                .open(&full)?
-                .write_all(bytes),
+            None => self.top.create(path, NEW_FILE, bytes),
         }
     }
 
     fn set_executable(&self, path: &Path, old: &Entry) -> io::Result<()> {
-        let full = self.root.join(path);
-        let meta = full.symlink_metadata()?;
-        if !meta.is_file() || !self.parents_are_folders(path) {
-            return Err(io::Error::other("no regular file"));
+        let found = self.top.find(path)?;
+        if !is_trees_own(old, found.stat()) {
+            return Err(io::Error::other("its other names may lie anywhere"));
         }
-        let mode = meta.permissions().mode() & 0o7777 & !0o111 | old.mode & 0o111;
-        fs::set_permissions(&full, Permissions::from_mode(mode))
+        let mode = found.mode() & !0o111 | old.mode & 0o111;
+        if mode == found.mode() {
+            return Ok(());
+        }
+        found.set_mode(mode)
     }
 
     fn git_dir(&mut self, dir: &Path, old: &GitState, new: &GitState, reach: Option<&Reach>) {
@@ -381,10 +407,9 @@ impl Undo<'_> {
             self.brought_back.insert(dir.join("index"));
         }
         for (file, before) in &old.config {
-            let now = new.config.get(file);
-            if let (Some(before), Some(Some(now))) = (before, now)
-                && before != now
-                && self.drop_settings(&dir.join(file), before, now).is_ok()
+            if let ConfigMeaning::Settings(settings) = before
+                && new.config.get(file).is_some_and(|now| now != before)
+                && self.drop_settings(&dir.join(file), settings).is_ok()
             {
                 self.brought_back.insert(dir.join(file));
             }
@@ -403,23 +428,15 @@ impl Undo<'_> {
         if !self.make_parents(path) {
             return Err(io::Error::other("its folder is not one"));
         }
-        let full = self.root.join(path);
-        match full.symlink_metadata() {
-            Ok(meta) if meta.is_dir() => fs::remove_dir(&full)?,
-            Ok(_) => fs::remove_file(&full)?,
-            Err(_) => {}
+        if self.top.kind(path).is_ok() {
+            self.top.remove(path)?;
         }
-        OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o644)
-            .open(&full)?
-            .write_all(bytes)
+        self.top.create(path, NEW_FILE, bytes)
     }
 
     fn drop_packed(&mut self, dir: &Path, dropped: &BTreeSet<PathBuf>) {
         let path = dir.join("packed-refs");
-        let Ok(bytes) = content::read(&self.root.join(&path)) else {
+        let Ok(bytes) = self.top.read(&path, REWRITTEN_LIMIT) else {
             return;
         };
         let mut kept = Vec::new();
@@ -433,8 +450,10 @@ impl Undo<'_> {
             skipping = match line.first() {
                 Some(b'^') => skipping,
                 Some(b'#') => false,
-                _ => name
-                    .is_some_and(|n| dropped.contains(Path::new(std::ffi::OsStr::from_bytes(n)))),
+                _ => name.is_none_or(|name| {
+                    let name = Path::new(OsStr::from_bytes(name));
+                    dropped.contains(name) || !is_packed_name(name)
+                }),
             };
             if !skipping {
                 kept.extend_from_slice(line);
@@ -445,80 +464,43 @@ impl Undo<'_> {
         }
     }
 
-    fn restore_index(
-        &self,
-        dir: &Path,
-        old: &IndexMeaning,
-        reach: &Reach,
-    ) -> Result<(), git2::Error> {
-        let full = self.root.join(dir);
+    fn restore_index(&mut self, dir: &Path, old: &IndexMeaning, reach: &Reach) -> io::Result<()> {
+        let path = dir.join("index");
         let entries = match old {
             IndexMeaning::Entries(entries) => entries,
-            IndexMeaning::Absent => {
-                return fs::remove_file(full.join("index"))
-                    .map_err(|e| git2::Error::from_str(&e.to_string()));
-            }
+            IndexMeaning::Absent => return self.top.remove(&path),
             IndexMeaning::Opaque(_) => {
-                return Err(git2::Error::from_str(
-                    "the index of before was not understood",
-                ));
+                return Err(io::Error::other("the index of before was not understood"));
             }
         };
-        // An index that cannot be read any more must not stand in the way of a new one.
-        let path = full.join("index");
-        if path.symlink_metadata().is_ok() {
-            fs::remove_file(&path).map_err(|e| git2::Error::from_str(&e.to_string()))?;
-        }
-        let repo = Repository::open_bare(&full)?;
-        let mut index = repo.index()?;
-        index.clear()?;
-        for ((path, stage), indexed) in entries {
-            if indexed.mode != 0o160_000 && !reach.has(&indexed.oid) {
-                continue;
-            }
-            let [top, next, high, low] = indexed.flags.to_be_bytes();
-            index.add(&IndexEntry {
-                ctime: IndexTime::new(0, 0),
-                mtime: IndexTime::new(0, 0),
-                dev: 0,
-                ino: 0,
-                mode: indexed.mode,
-                uid: 0,
-                gid: 0,
-                file_size: 0,
-                id: Oid::from_bytes(&indexed.oid)?,
-                flags: u16::from_be_bytes([high, low]) | u16::from(*stage) << 12,
-                flags_extended: u16::from_be_bytes([top, next]),
-                path: path.as_os_str().as_bytes().to_vec(),
-            })?;
-        }
-        index.write()
+        let mut kept: Vec<(&PathBuf, u8, &Indexed)> = entries
+            .iter()
+            .filter(|(_, indexed)| indexed.mode == 0o160_000 || reach.has(&indexed.oid))
+            .map(|((path, stage), indexed)| (path, *stage, indexed))
+            .collect();
+        // Git orders by bytes, where `a.b` comes before `a/b`.
+        kept.sort_by(|(a, x, _), (b, y, _)| (a.as_os_str(), x).cmp(&(b.as_os_str(), y)));
+        let bytes = index::encode(kept.into_iter().map(|(path, stage, indexed)| NewEntry {
+            path,
+            stage,
+            oid: indexed.oid,
+            mode: indexed.mode,
+            flags: indexed.flags,
+        }));
+        self.replace(&path, &bytes)
     }
 
-    /// Takes settings away whose names were not there before. A value that was there and is gone is
-    /// known to nobody.
-    fn drop_settings(
-        &self,
-        path: &Path,
-        before: &[Setting],
-        now: &[Setting],
-    ) -> Result<(), git2::Error> {
-        let full = self.root.join(path);
-        if !full.symlink_metadata().is_ok_and(|m| m.is_file()) {
-            return Err(git2::Error::from_str("no regular file"));
-        }
-        let known: BTreeSet<&[u8]> = before.iter().map(|(name, _)| name.as_slice()).collect();
-        let added: BTreeSet<&[u8]> = now
-            .iter()
-            .map(|(name, _)| name.as_slice())
-            .filter(|n| !known.contains(n))
-            .collect();
-        let mut config = Config::open(&full)?;
-        for name in added {
-            if let Ok(name) = std::str::from_utf8(name) {
-                config.remove_multivar(name, ".*")?;
-            }
-        }
-        Ok(())
+    /// Takes settings away that were added.
+    fn drop_settings(&mut self, path: &Path, before: &[config::Setting]) -> io::Result<()> {
+        let now = self.top.read(path, REWRITTEN_LIMIT)?;
+        let left = config::without_added(before, &now)
+            .ok_or_else(|| io::Error::other("nothing was added"))?;
+        self.replace(path, &left)
     }
+}
+
+/// Whether a file may be worked on in place: it is the one that the tree had, or has no other name,
+/// which could lie outside.
+fn is_trees_own(old: &Entry, stat: &rustix::fs::Stat) -> bool {
+    stat.st_ino == old.inode || stat.st_nlink == 1
 }

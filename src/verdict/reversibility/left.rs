@@ -302,7 +302,7 @@ fn beyond_undo(change: &Change) -> Option<ReasonCode> {
 /// What no history keeps, of any file: whether it was lost cannot be shown by an undo.
 fn is_metadata(what: Difference) -> bool {
     match what {
-        Difference::Owner | Difference::Xattr | Difference::Flags => true,
+        Difference::Mode | Difference::Owner | Difference::Xattr | Difference::Flags => true,
         Difference::Created
         | Difference::Removed
         | Difference::Content
