@@ -312,20 +312,26 @@ mod tests {
         fs::write(top.join("a/only-grows"), "x").unwrap();
         std::os::unix::fs::symlink(&outside, inner.join("link")).unwrap();
         std::os::unix::fs::symlink(&outside, top.join("link")).unwrap();
-        let seal = |path: &Path, flag: IFlags| {
-            let file = fs::File::open(path).unwrap();
-            // Only with the right to do so, and only where the file system has such flags.
-            rustix::fs::ioctl_getflags(&file)
-                .is_ok_and(|old| rustix::fs::ioctl_setflags(&file, old | flag).is_ok())
+        // Only with the right to do so, and only where the file system has such flags.
+        let seal = |file: &fs::File, flag: IFlags| {
+            rustix::fs::ioctl_getflags(file)
+                .is_ok_and(|old| rustix::fs::ioctl_setflags(file, old | flag).is_ok())
         };
+        // Opened while an ordinary user still can.
+        let opened = |path: PathBuf| fs::File::open(path).unwrap();
+        let (grows, sealed) = (
+            opened(top.join("a/only-grows")),
+            opened(inner.join("sealed")),
+        );
+        let (folder, a, whole) = (opened(inner), opened(top.join("a")), opened(top.clone()));
         for mode in [top.join("a/b"), top.join("a")] {
             fs::set_permissions(mode, Permissions::from_mode(0o000)).unwrap();
         }
-        seal(&top.join("a/only-grows"), IFlags::APPEND);
-        seal(&inner.join("sealed"), IFlags::IMMUTABLE);
-        seal(&inner, IFlags::IMMUTABLE);
-        seal(&top.join("a"), IFlags::APPEND);
-        seal(&top, IFlags::IMMUTABLE);
+        seal(&grows, IFlags::APPEND);
+        seal(&sealed, IFlags::IMMUTABLE);
+        seal(&folder, IFlags::IMMUTABLE);
+        seal(&a, IFlags::APPEND);
+        seal(&whole, IFlags::IMMUTABLE);
         remove(base.path(), "top").unwrap();
         assert!(top.symlink_metadata().is_err());
         assert_eq!(fs::read_to_string(outside.join("kept")).unwrap(), "x");
