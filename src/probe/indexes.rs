@@ -31,7 +31,7 @@ impl Indexes {
         let kept = |dir: &PathBuf| match (self.0.get(dir), after.0.get(dir)) {
             (Some(None), Some(None)) => true,
             (Some(Some(before)), Some(Some(after))) => match tree.work_trees.get(dir) {
-                Some(top) => index_kept(before, after, &tree.root.join(top)),
+                Some(top) => index_kept(before, after, &tree.root, top),
                 None => before == after,
             },
             _ => false,

@@ -11,9 +11,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
+use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use super::manifest::Entry;
 use super::removal::{self, FOLDER};
 
 /// A folder by its descriptor.
@@ -23,7 +24,7 @@ pub(crate) struct Beneath {
     device: u64,
 }
 
-/// A regular file that was found below, opened for nothing yet.
+/// A regular file or folder that was found below, opened for nothing yet.
 pub(crate) struct Found {
     fd: OwnedFd,
     stat: Stat,
@@ -69,18 +70,11 @@ impl Beneath {
         Ok(FileType::from_raw_mode(self.stat(path)?.st_mode))
     }
 
-    /// Names in a folder, sorted, with what each is.
-    pub(crate) fn list(&self, path: &Path) -> io::Result<Vec<(OsString, FileType)>> {
-        let folder = self.folder(path)?;
-        let mut names = removal::names(&folder)?;
-        names.sort();
-        names
-            .into_iter()
-            .map(|name| {
-                let stat = rustix::fs::statat(&folder, &name, AtFlags::SYMLINK_NOFOLLOW)?;
-                Ok((name, FileType::from_raw_mode(stat.st_mode)))
-            })
-            .collect()
+    /// Finds a folder.
+    pub(crate) fn found_folder(&self, path: &Path) -> io::Result<Found> {
+        let fd = self.folder(path)?;
+        let stat = rustix::fs::fstat(&fd)?;
+        Ok(Found { fd, stat })
     }
 
     /// Finds a regular file.
@@ -167,6 +161,30 @@ impl Found {
     /// Bytes of it.
     pub(crate) fn size(&self) -> u64 {
         u64::try_from(self.stat.st_size).unwrap_or(0)
+    }
+
+    /// Names in a folder, sorted, with what the system says of each.
+    pub(crate) fn list(&self) -> io::Result<Vec<(OsString, Stat)>> {
+        let mut names = removal::names(&self.fd)?;
+        names.sort();
+        names
+            .into_iter()
+            .map(|name| {
+                let stat = rustix::fs::statat(&self.fd, &name, AtFlags::SYMLINK_NOFOLLOW)?;
+                Ok((name, stat))
+            })
+            .collect()
+    }
+
+    /// Whether a file may be changed in place: it is the one that was `known` at its path, or has no
+    /// other name, which could lie outside.
+    pub(crate) fn is_trees_own(&self, known: Option<&Entry>) -> bool {
+        self.stat.st_nlink == 1 || known.is_some_and(|entry| entry.inode == self.stat.st_ino)
+    }
+
+    /// Whether the system refuses us the access.
+    pub(crate) fn refuses(&self, access: Access) -> bool {
+        rustix::fs::access(self.door(), access).is_err()
     }
 
     /// Permission bits with set-id and sticky bits.

@@ -2,18 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fs::{Metadata, Permissions};
+use std::fs::Metadata;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use calibrun_sandbox::FileKind;
-use rustix::fs::Access;
+use rustix::fs::{Access, FileType};
 
-use super::beneath::Beneath;
+use super::beneath::{Beneath, Found};
 use super::gitstate::{GitState, Source};
 use super::survey::kind_of;
 use super::{WorkspaceError, content};
+
+/// Bytes of the longest path that the system takes (`PATH_MAX`).
+const PATH_LIMIT: usize = 4096;
 
 /// Bytes by which a file may be larger than what it takes on disk and than it was before, and still
 /// be read.
@@ -159,7 +162,11 @@ impl Manifest {
     ) -> Result<Manifest, WorkspaceError> {
         let mut entries = BTreeMap::new();
         let mut notes = Vec::new();
-        let closed = earlier.map(|m| open_up(root, m)).unwrap_or_default();
+        let tree = Beneath::open(root).map_err(|source| WorkspaceError::Walk {
+            path: root.to_path_buf(),
+            source,
+        })?;
+        let closed = earlier.map(|m| open_up(&tree, m)).unwrap_or_default();
         for found in walkdir::WalkDir::new(root)
             .follow_links(false)
             .sort_by_file_name()
@@ -206,7 +213,7 @@ impl Manifest {
             }
             entries.insert(path, entry);
         }
-        let git = read_git(root, &git_dirs, &entries, earlier)?;
+        let git = read_git(&tree, &git_dirs, &entries, earlier);
         Ok(Manifest {
             entries,
             git_dirs,
@@ -217,53 +224,59 @@ impl Manifest {
 }
 
 /// Lets the owner read what a subject has closed to everybody, and gives the mode that each had, by its path
-/// relative to `root`. What is as it was in `earlier` stays as it is.
-fn open_up(root: &Path, earlier: &Manifest) -> BTreeMap<PathBuf, u32> {
+/// relative to the tree. What is as it was in `earlier` stays as it is, and so does a file that may
+/// have another name elsewhere.
+fn open_up(tree: &Beneath, earlier: &Manifest) -> BTreeMap<PathBuf, u32> {
     let mut closed = BTreeMap::new();
     let mut left = vec![PathBuf::new()];
     while let Some(path) = left.pop() {
-        let full = root.join(&path);
-        let Ok(meta) = full.symlink_metadata() else {
+        let Ok(folder) = tree.found_folder(&path) else {
             continue;
         };
-        let (wanted, access) = match kind_of(&meta) {
-            FileKind::Folder => (0o500, Access::READ_OK | Access::EXEC_OK),
-            FileKind::File => (0o400, Access::READ_OK),
-            FileKind::Symlink
-            | FileKind::Fifo
-            | FileKind::Socket
-            | FileKind::Device
-            | FileKind::Other => continue,
-        };
-        let mode = meta.permissions().mode() & 0o7777;
-        let as_before = earlier.get(&path).is_some_and(|entry| entry.mode == mode);
-        let refused = || rustix::fs::access(&full, access).is_err();
-        if mode & wanted != wanted && !as_before && refused() {
-            // What is not ours to open is told by whoever tries to read it.
-            let opened = Permissions::from_mode(mode | wanted);
-            if std::fs::set_permissions(&full, opened).is_ok() {
-                closed.insert(path.clone(), mode);
-            }
+        let access = Access::READ_OK | Access::EXEC_OK;
+        if is_closed(&folder, 0o500, access, earlier.get(&path))
+            && folder.set_mode(folder.mode() | 0o500).is_ok()
+        {
+            closed.insert(path.clone(), folder.mode());
         }
-        if meta.is_dir() {
-            let inner = std::fs::read_dir(&full).into_iter().flatten().flatten();
-            left.extend(inner.map(|entry| path.join(entry.file_name())));
+        for (name, stat) in folder.list().unwrap_or_default() {
+            let inner = path.join(name);
+            match FileType::from_raw_mode(stat.st_mode) {
+                // A walk by path gets no further either.
+                FileType::Directory if inner.as_os_str().len() < PATH_LIMIT => left.push(inner),
+                FileType::RegularFile if stat.st_mode & 0o400 == 0 => {
+                    let known = earlier.get(&inner);
+                    let Ok(file) = tree.find(&inner) else {
+                        continue;
+                    };
+                    // What is not ours to open is told by whoever tries to read it.
+                    if file.is_trees_own(known)
+                        && is_closed(&file, 0o400, Access::READ_OK, known)
+                        && file.set_mode(file.mode() | 0o400).is_ok()
+                    {
+                        closed.insert(inner, file.mode());
+                    }
+                }
+                _ => {}
+            }
         }
     }
     closed
 }
 
+/// Whether something has not the mode that it had, lacks some of the `wanted` bits, and refuses us.
+fn is_closed(found: &Found, wanted: u32, access: Access, known: Option<&Entry>) -> bool {
+    let mode = found.mode();
+    mode & wanted != wanted && known.is_none_or(|entry| entry.mode != mode) && found.refuses(access)
+}
+
 /// What the git folders mean. One that is no folder any more, or to which a link leads, is gone.
 fn read_git(
-    root: &Path,
+    tree: &Beneath,
     git_dirs: &[PathBuf],
     entries: &BTreeMap<PathBuf, Entry>,
     earlier: Option<&Manifest>,
-) -> Result<BTreeMap<PathBuf, GitState>, WorkspaceError> {
-    let tree = Beneath::open(root).map_err(|source| WorkspaceError::Walk {
-        path: root.to_path_buf(),
-        source,
-    })?;
+) -> BTreeMap<PathBuf, GitState> {
     let mut git = BTreeMap::new();
     for dir in git_dirs {
         // A path below a link is no entry, since the walk follows none.
@@ -275,14 +288,10 @@ fn read_git(
         }
         let before = earlier.and_then(|m| m.git.get(dir));
         let kept = earlier.is_some_and(|m| same_below(&m.entries, entries, &dir.join("objects")));
-        let source = Source {
-            tree: &tree,
-            entries,
-            dir,
-        };
+        let source = Source { tree, entries, dir };
         git.insert(dir.clone(), GitState::read(source, before, kept));
     }
-    Ok(git)
+    git
 }
 
 /// Whether every file below `folder` that was there before is there with the same bytes.

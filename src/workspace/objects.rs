@@ -36,13 +36,15 @@ impl ObjectStore {
             Err(error) => return Err(said(error)),
         }
         // Libgit2 looks no deeper than this.
-        for (name, kind) in tree.list(objects).map_err(said)? {
-            match kind {
+        let list = |path: &Path| tree.found_folder(path).and_then(|folder| folder.list());
+        for (name, stat) in list(objects).map_err(said)? {
+            match FileType::from_raw_mode(stat.st_mode) {
                 FileType::RegularFile => continue,
                 FileType::Directory => {}
                 _ => return Err(format!("{} is no folder", name.display())),
             }
-            for (inner, kind) in tree.list(&objects.join(&name)).map_err(said)? {
+            for (inner, stat) in list(&objects.join(&name)).map_err(said)? {
+                let kind = FileType::from_raw_mode(stat.st_mode);
                 if !matches!(kind, FileType::RegularFile | FileType::Directory) {
                     let what = Path::new(&name).join(&inner);
                     return Err(format!("{} is no regular file", what.display()));

@@ -12,10 +12,11 @@ const DERIVED: &[[u8; 4]] = &[*b"TREE", *b"UNTR", *b"EOIE", *b"IEOT"];
 
 /// Whether `after` differs from `before` in nothing but stat data that is true: every entry kept
 /// path, stage, object, mode and flags; only derived extensions differ; and where stat data is new, it
-/// is that of the file below `top`, and the file's bytes are those of the entry's object.
+/// is that of the file in the work tree, and the file's bytes are those of the entry's object. The work
+/// tree is `top`, relative to the tree `root`, in which no link is followed.
 ///
 /// An index that cannot be parsed was not kept.
-pub fn index_kept(before: &[u8], after: &[u8], top: &Path) -> bool {
+pub fn index_kept(before: &[u8], after: &[u8], root: &Path, top: &Path) -> bool {
     if before == after {
         return true;
     }
@@ -28,13 +29,13 @@ pub fn index_kept(before: &[u8], after: &[u8], top: &Path) -> bool {
     if before.entries.len() != after.entries.len() || lasting(&before) != lasting(&after) {
         return false;
     }
-    let Ok(tree) = Beneath::open(top) else {
+    let Ok(tree) = Beneath::open(root) else {
         return false;
     };
     before.entries.iter().zip(&after.entries).all(|(old, new)| {
         let same = (&old.path, old.stage, old.oid, old.mode, old.flags)
             == (&new.path, new.stage, new.oid, new.mode, new.flags);
-        same && (old.has_stat_of(new) || is_true(new, &tree))
+        same && (old.has_stat_of(new) || is_true(new, &tree, &top.join(&new.path)))
     })
 }
 
@@ -48,15 +49,15 @@ fn lasting(index: &IndexFile) -> Vec<([u8; 4], &[u8])> {
 
 /// Whether the entry's stat data is that of its file, and the file's bytes those of its object. The
 /// names in an index, and what lies there, may be the subject's.
-fn is_true(entry: &IndexEntry, tree: &Beneath) -> bool {
+fn is_true(entry: &IndexEntry, tree: &Beneath, path: &Path) -> bool {
     if entry.is_symlink() {
-        let target = tree.read_link(&entry.path);
+        let target = tree.read_link(path);
         return tree
-            .stat(&entry.path)
+            .stat(path)
             .is_ok_and(|stat| entry.names_stat(&StatData::of_stat(&stat)))
             && target.is_ok_and(|t| content::blob_of(t.as_os_str().as_bytes()) == entry.oid);
     }
-    let Ok(found) = tree.find(&entry.path) else {
+    let Ok(found) = tree.find(path) else {
         return false;
     };
     entry.is_file()
@@ -74,6 +75,12 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::*;
+
+    fn kept(before: &[u8], after: &[u8], top: &Path) -> bool {
+        // The work tree is a folder of the tree, as a submodule's is.
+        let (root, top) = (top.parent().unwrap(), top.file_name().unwrap());
+        index_kept(before, after, root, Path::new(top))
+    }
 
     fn git(dir: &Path, args: &[&str]) {
         let status = Command::new("git")
@@ -125,7 +132,7 @@ mod tests {
             before, after,
             "the refresh must have been written for this test to mean anything"
         );
-        assert!(index_kept(&before, &after, dir.path()));
+        assert!(kept(&before, &after, dir.path()));
     }
 
     #[test]
@@ -151,10 +158,7 @@ mod tests {
         for (name, change) in changes {
             let (dir, before) = repo();
             change(dir.path());
-            assert!(
-                !index_kept(&before, &index(dir.path()), dir.path()),
-                "{name}"
-            );
+            assert!(!kept(&before, &index(dir.path()), dir.path()), "{name}");
         }
     }
 
@@ -176,17 +180,13 @@ mod tests {
             .unwrap()
             .set_modified(time)
             .unwrap();
-        assert!(!index_kept(&before, &after, dir.path()));
+        assert!(!kept(&before, &after, dir.path()));
     }
 
     #[test]
     fn rubbish_was_not_kept() {
         let (dir, before) = repo();
-        assert!(!index_kept(&before, b"", dir.path()));
-        assert!(!index_kept(
-            &before,
-            &before[..before.len() - 1],
-            dir.path()
-        ));
+        assert!(!kept(&before, b"", dir.path()));
+        assert!(!kept(&before, &before[..before.len() - 1], dir.path()));
     }
 }

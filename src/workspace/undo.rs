@@ -341,7 +341,7 @@ impl Undo<'_> {
         match there {
             Some(FileType::RegularFile) => {
                 let found = self.top.find(path)?;
-                if is_trees_own(old, found.stat()) {
+                if found.is_trees_own(Some(old)) {
                     // In place, so that attributes stay.
                     return found.rewrite(bytes);
                 }
@@ -355,7 +355,7 @@ impl Undo<'_> {
 
     fn set_executable(&self, path: &Path, old: &Entry) -> io::Result<()> {
         let found = self.top.find(path)?;
-        if !is_trees_own(old, found.stat()) {
+        if !found.is_trees_own(Some(old)) {
             return Err(io::Error::other("its other names may lie anywhere"));
         }
         let mode = found.mode() & !0o111 | old.mode & 0o111;
@@ -497,10 +497,4 @@ impl Undo<'_> {
             .ok_or_else(|| io::Error::other("nothing was added"))?;
         self.replace(path, &left)
     }
-}
-
-/// Whether a file may be worked on in place: it is the one that the tree had, or has no other name,
-/// which could lie outside.
-fn is_trees_own(old: &Entry, stat: &rustix::fs::Stat) -> bool {
-    stat.st_ino == old.inode || stat.st_nlink == 1
 }

@@ -182,6 +182,7 @@ fn the_index_is_compared_without_leaving_the_tree() {
     let repo = Repo::new();
     let mut workspace = repo.workspace();
     let tree = workspace.fresh().unwrap();
+    let kept = |before: &[u8], after: &[u8]| index_kept(before, after, &tree.root, Path::new(""));
     let before = read_index(&tree.root, Path::new(".git/index")).unwrap();
     let outside = repo.base.path().join("src");
     write(outside.join("lib.txt"), "library\n");
@@ -198,10 +199,40 @@ fn the_index_is_compared_without_leaving_the_tree() {
     git(&tree.root, &["status"]);
     let after = read_index(&tree.root, Path::new(".git/index")).unwrap();
     assert_ne!(before, after);
-    assert!(index_kept(&before, &after, &tree.root));
+    assert!(kept(&before, &after));
     fs::rename(tree.root.join("src"), repo.base.path().join("moved")).unwrap();
     symlink(repo.base.path().join("moved"), tree.root.join("src")).unwrap();
-    assert!(!index_kept(&before, &after, &tree.root));
+    assert!(!kept(&before, &after));
+    // Nor through a link above the work tree, as when a submodule's folder is moved away.
+    let (base, moved) = (repo.base.path(), repo.base.path().join("field"));
+    symlink(base, tree.root.join("out")).unwrap();
+    fs::remove_dir_all(&moved).unwrap();
+    fs::create_dir(&moved).unwrap();
+    // The file keeps its times when the folder moves.
+    fs::rename(base.join("moved"), moved.join("src")).unwrap();
+    assert!(index_kept(&before, &after, base, Path::new("field")));
+    let out = Path::new("out/field");
+    assert!(!index_kept(&before, &after, &tree.root, out));
+}
+
+/// As an ordinary user; root is refused nothing, and so opens nothing.
+#[test]
+fn a_closed_file_that_has_a_name_elsewhere_too_stays_closed() {
+    let repo = Repo::new();
+    let outside = repo.base.path().join("outside.txt");
+    write(&outside, "precious\n");
+    fs::set_permissions(&outside, Permissions::from_mode(0o000)).unwrap();
+    let mut workspace = repo.workspace();
+    let tree = workspace.fresh().unwrap();
+    fs::remove_file(tree.root.join("README")).unwrap();
+    fs::hard_link(&outside, tree.root.join("README")).unwrap();
+    fs::set_permissions(tree.root.join("src/lib.txt"), Permissions::from_mode(0o000)).unwrap();
+    let after = retake(&tree);
+    assert_eq!(outside.metadata().unwrap().mode() & 0o7777, 0o000);
+    let changes = diff(&tree.baseline, &after, &tree.states);
+    assert!(has(&changes, "README", ChangeKind::Content));
+    assert!(has(&changes, "src/lib.txt", ChangeKind::Mode));
+    assert!(!has(&changes, "src/lib.txt", ChangeKind::Content));
 }
 
 #[test]
